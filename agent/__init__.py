@@ -1,0 +1,1 @@
+"""The assistant: one turn, its context, its models."""

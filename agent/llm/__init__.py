@@ -1,0 +1,1 @@
+"""Models: the wire client, the offline model, the router."""

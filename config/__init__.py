@@ -1,0 +1,1 @@
+"""Settings, errors, clock, database: the ground floor."""

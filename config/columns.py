@@ -1,0 +1,33 @@
+"""Column makers that make every text and JSON column declare how long it is kept and what erasing a person does to it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from sqlalchemy import JSON, BigInteger, Column, LargeBinary, Text
+
+Retention = Literal["row", "body", "settled"]
+"""``row``: as long as its row; ``body``: blanked after ``retention.body_days``; ``settled``: blanked once its work is done."""
+
+Erase = Literal["subject", "none"]
+"""``subject``: says something by or about a person and goes when that person is erased; ``none``: names nobody."""
+
+
+def text_column(*, retention: Retention, erase: Erase, nullable: bool = True, **options: Any) -> Column[Any]:
+    """A TEXT column with its retention and erase class (N-10)."""
+    return Column(Text, nullable=nullable, info={"retention": retention, "erase": erase}, **options)
+
+
+def json_column(*, retention: Retention, erase: Erase, nullable: bool = True, **options: Any) -> Column[Any]:
+    """A JSON column with its retention and erase class (N-10)."""
+    return Column(JSON, nullable=nullable, info={"retention": retention, "erase": erase}, **options)
+
+
+def bytes_column(*, retention: Retention, erase: Erase, nullable: bool = True, **options: Any) -> Column[Any]:
+    """A binary column with its retention and erase class (N-10)."""
+    return Column(LargeBinary, nullable=nullable, info={"retention": retention, "erase": erase}, **options)
+
+
+def ms_column(*, nullable: bool = True, **options: Any) -> Column[Any]:
+    """A moment: UTC epoch milliseconds."""
+    return Column(BigInteger, nullable=nullable, **options)

@@ -1,0 +1,226 @@
+"""SQL access: one call is one transaction. One writer thread on SQLite, asyncpg on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from config.errors import DatabaseBusy
+
+T = TypeVar("T")
+_GROUP_LIMIT = 256
+_READERS = 4
+
+
+class Database(Protocol):
+    """The database of one process. ``fn`` is synchronous SQLAlchemy Core and must not await, sleep or keep the connection."""
+
+    dialect: str
+
+    async def write(self, fn: Callable[[Connection], T]) -> T:
+        """Run ``fn`` in one write transaction; when this returns it is on disk. Raises DatabaseBusy, or what ``fn`` raised."""
+        ...
+
+    async def read(self, fn: Callable[[Connection], T]) -> T:
+        """Run ``fn`` in one read transaction that sees everything committed before the call."""
+        ...
+
+    async def close(self) -> None:
+        """Finish queued writes and close every connection."""
+        ...
+
+
+def open_database(url: str) -> Database:
+    """Open ``sqlite:///path`` or ``postgresql://...`` (asyncpg). Nothing is created but the SQLite file itself."""
+    if url.startswith("sqlite"):
+        return SqliteDatabase(Path(url.split("///", 1)[1]))
+    return PostgresDatabase(url)
+
+
+class SqliteDatabase:
+    """SQLite in WAL mode with synchronous=FULL. All writes of the process go through one thread.
+
+    Whatever queued while the last commit ran shares the next one: each function has its own savepoint, so one that
+    raises undoes only itself, and nobody is told "done" before the shared commit is on disk.
+    """
+
+    dialect = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = path
+        self._writes: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._write_engine = _sqlite_engine(path, "BEGIN IMMEDIATE", pool_size=1)
+        self._read_engine = _sqlite_engine(path, "BEGIN", pool_size=_READERS)
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="sql-read")
+        self._writer = threading.Thread(target=self._write_loop, name="sql-write", daemon=True)
+        self._closed = False
+        self._writer.start()
+
+    async def write(self, fn: Callable[[Connection], T]) -> T:
+        """See Database.write."""
+        if self._closed:
+            raise DatabaseBusy("the database is closed")
+        future: Future[T] = Future()
+        self._writes.put((fn, future))
+        return await asyncio.wrap_future(future)
+
+    async def read(self, fn: Callable[[Connection], T]) -> T:
+        """See Database.read."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, fn)
+
+    async def close(self) -> None:
+        """See Database.close."""
+        if self._closed:
+            return
+        self._closed = True
+        self._writes.put(None)
+        await asyncio.get_running_loop().run_in_executor(None, self._writer.join)
+        self._readers.shutdown(wait=True)
+        self._read_engine.dispose()
+        self._write_engine.dispose()
+
+    def _read(self, fn: Callable[[Connection], T]) -> T:
+        with _busy_as_typed(), self._read_engine.connect() as connection:
+            return fn(connection)
+
+    def _write_loop(self) -> None:
+        while True:
+            first = self._writes.get()
+            if first is None:
+                return
+            group, ending = [first], False
+            while len(group) < _GROUP_LIMIT:
+                try:
+                    item = self._writes.get_nowait()
+                except queue.Empty:
+                    break
+                if item is None:
+                    ending = True
+                    break
+                group.append(item)
+            self._write_group([item for item in group if item[1].set_running_or_notify_cancel()])
+            if ending:
+                return
+
+    def _write_group(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
+        outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            with _busy_as_typed(), self._write_engine.begin() as connection:
+                for fn, future in group:
+                    outcomes.append((future, *_run_in_savepoint(connection, fn, alone=len(group) == 1)))
+                    if outcomes[-1][2] is not None and len(group) == 1:
+                        raise cast(BaseException, outcomes[-1][2])
+        except BaseException as error:  # noqa: BLE001 -- handed to whoever waits; the writer thread must live on
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for future, value, failure in outcomes:
+            if failure is None:
+                future.set_result(value)
+            else:
+                future.set_exception(failure)
+
+
+def _run_in_savepoint(
+    connection: Connection, fn: Callable[[Connection], Any], *, alone: bool
+) -> tuple[Any, BaseException | None]:
+    try:
+        if alone:
+            return fn(connection), None
+        with connection.begin_nested():
+            return fn(connection), None
+    except OperationalError:
+        raise  # the file itself is in trouble: the whole group fails
+    except Exception as error:  # noqa: BLE001 -- it belongs to the caller of this one function
+        return None, error
+
+
+class PostgresDatabase:
+    """PostgreSQL over asyncpg; functions run synchronously inside ``run_sync``."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: str) -> None:
+        scheme, rest = url.split("://", 1)
+        self._engine: AsyncEngine = create_async_engine(
+            f"{scheme.split('+', 1)[0].replace('postgres', 'postgresql').replace('postgresqlql', 'postgresql')}+asyncpg://{rest}",
+            pool_size=10,
+            max_overflow=10,
+            pool_timeout=4,
+            pool_pre_ping=False,
+            connect_args={"timeout": 4, "command_timeout": 30},
+        )
+
+    async def write(self, fn: Callable[[Connection], T]) -> T:
+        """See Database.write."""
+        with _busy_as_typed():
+            async with self._engine.begin() as connection:
+                return await connection.run_sync(fn)
+
+    async def read(self, fn: Callable[[Connection], T]) -> T:
+        """See Database.read."""
+        with _busy_as_typed():
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(fn)
+
+    async def close(self) -> None:
+        """See Database.close."""
+        await self._engine.dispose()
+
+
+class _BusyAsTyped(contextlib.AbstractContextManager[None]):
+    """Turns a locked, full or unreachable database into DatabaseBusy; everything else passes unchanged."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
+            raise DatabaseBusy(f"the database did not answer: {type(error.orig).__name__}: {error.orig}") from None
+        if isinstance(error, (ConnectionError, TimeoutError, OSError)) and not isinstance(error, sqlite3.Error):
+            raise DatabaseBusy(f"the database cannot be reached: {type(error).__name__}") from None
+
+
+def _busy_as_typed() -> _BusyAsTyped:
+    return _BusyAsTyped()
+
+
+def _sqlite_engine(path: Path, begin: str, *, pool_size: int) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{path}",
+        connect_args={"check_same_thread": False, "timeout": 5},
+        **({"poolclass": StaticPool} if pool_size == 1 else {"poolclass": QueuePool, "pool_size": pool_size}),
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "busy_timeout=5000",
+            "foreign_keys=ON",
+            "secure_delete=ON",
+            "cache_size=-8000",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        if os.path.exists(path):
+            os.chmod(path, 0o600)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine

@@ -1,0 +1,1 @@
+"""The gateway: callbacks in, answers and pushes out, nothing lost in between."""

@@ -1,0 +1,210 @@
+"""Tables of the gateway: inbound messages, the outbox, jobs, pushes, API keys and what accounts can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Index, Integer
+from sqlmodel import Field, SQLModel
+
+from config.columns import bytes_column, json_column, ms_column, text_column
+
+
+class Inbound(SQLModel, table=True):
+    """One first-seen callback. ``seq`` is the order of arrival; ``key`` is unique and makes redeliveries join.
+
+    ``status``: received → running → done | failed | dead | ignored. ``answer_group`` is the outbox group of the one
+    final answer; rows that were joined into an earlier one's turn carry ``joined_seq`` and share its answer.
+    ``attempts`` counts attempts that failed by themselves, ``deaths`` those whose process died (N-07).
+    ``lane`` is turn (needs the claim, may join), command (needs the claim, never joins), fast (no claim), event or none.
+    """
+
+    __tablename__ = "inbound"
+    __table_args__ = (
+        Index("ix_inbound_open", "conversation_id", "status", "seq"),
+        Index("ix_inbound_status", "status", "seq"),
+        Index("ix_inbound_user_time", "conversation_id", "received_at_ms"),
+    )
+
+    seq: int | None = Field(
+        default=None,
+        sa_column=Column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    )
+    key: str = Field(unique=True)
+    tenant_id: str
+    account_id: str
+    conversation_id: str
+    user_id: str
+    kind: str
+    lane: str
+    message_id: str | None = None
+    status: str = "received"
+    body: dict[str, Any] | None = Field(default=None, sa_column=json_column(retention="body", erase="subject"))
+    """The InboundMessage as JSON (gateway.wire)."""
+    answer_group: str | None = None
+    joined_seq: int | None = None
+    attempts: int = 0
+    deaths: int = 0
+    stop_requested: bool = False
+    error_code: str | None = None
+    sent_at_ms: int = Field(sa_column=ms_column(nullable=False))
+    received_at_ms: int = Field(sa_column=ms_column(nullable=False))
+    rung_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    finished_at_ms: int | None = Field(default=None, sa_column=ms_column())
+
+
+class OutboxMessage(SQLModel, table=True):
+    """One part of one message to somebody. ``group_id`` ties parts; the head of line goes first per conversation.
+
+    ``status`` (N-03): passive_reserved → pending → sending → sent | parked | unknown | expired | cancelled | dead.
+    ``via``: passive | push | pull, set once. ``cause``: inbound | job | push | action | reminder | notice.
+    """
+
+    __tablename__ = "outbox_message"
+    __table_args__ = (
+        Index("ix_outbox_line", "conversation_id", "status", "seq"),
+        Index("ix_outbox_due", "status", "next_attempt_at_ms"),
+        Index("ix_outbox_group", "group_id", "part"),
+    )
+
+    seq: int | None = Field(
+        default=None,
+        sa_column=Column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    )
+    idempotency_key: str = Field(unique=True)
+    tenant_id: str = Field(index=True)
+    account_id: str
+    conversation_id: str
+    user_id: str
+    session_id: str | None = None
+    cause: str
+    cause_id: str
+    group_id: str
+    part: int = 0
+    parts: int = 1
+    final: bool = False
+    """True for the final answer to an inbound message (N-05: repeated once when unknown)."""
+    kind: str = "text"
+    target: dict[str, Any] | None = Field(default=None, sa_column=json_column(retention="row", erase="subject"))
+    """Where to, when it is not the conversation's person: {"touser": [...]}, {"webhook": name}, ..."""
+    payload: dict[str, Any] | None = Field(default=None, sa_column=json_column(retention="body", erase="subject"))
+    label: str | None = Field(default=None, sa_column=text_column(retention="body", erase="subject"))
+    """The question this answers (for 「关于：…」), as typed, short."""
+    action_id: str | None = Field(default=None, index=True)
+    status: str = "pending"
+    via: str | None = None
+    request: bytes | None = Field(default=None, sa_column=bytes_column(retention="body", erase="subject"))
+    """The exact request bytes, frozen at the first attempt (N-04)."""
+    duplicate_check: bool = False
+    attempts: int = 0
+    repeats: int = 0
+    park_reason: str | None = None
+    errcode: int | None = None
+    errmsg: str | None = Field(default=None, sa_column=text_column(retention="row", erase="none"))
+    """The platform's message, redacted."""
+    platform_id: str | None = None
+    response_code: str | None = None
+    not_before_ms: int | None = Field(default=None, sa_column=ms_column())
+    expires_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    next_attempt_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    reserved_until_ms: int | None = Field(default=None, sa_column=ms_column())
+    """Lease-clock end of a passive reservation (config.lease.now_ms); past it delivery takes the row over."""
+    lease_owner: str | None = None
+    lease_until_ms: int | None = Field(default=None, sa_column=ms_column())
+    fence: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, default=0))
+    created_at_ms: int = Field(sa_column=ms_column(nullable=False))
+    sent_at_ms: int | None = Field(default=None, sa_column=ms_column())
+
+
+class Job(SQLModel, table=True):
+    """One piece of long work, run by a worker under a lease. ``name`` is an entry of the fixed job table (N-19)."""
+
+    __tablename__ = "job"
+    __table_args__ = (Index("ix_job_status", "status", "created_at_ms"),)
+
+    id: str = Field(primary_key=True)
+    tenant_id: str
+    account_id: str
+    conversation_id: str
+    session_id: str | None = None
+    user_id: str
+    queue: str
+    name: str
+    args: dict[str, Any] | None = Field(default=None, sa_column=json_column(retention="settled", erase="subject"))
+    inbound_seq: int | None = None
+    answer_group: str | None = None
+    status: str = "queued"
+    """queued → running → done | failed | dead | cancelled"""
+    attempts: int = 0
+    deaths: int = 0
+    cancel_requested: bool = False
+    error_code: str | None = None
+    rung_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    lease_owner: str | None = None
+    lease_until_ms: int | None = Field(default=None, sa_column=ms_column())
+    fence: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, default=0))
+    created_at_ms: int = Field(sa_column=ms_column(nullable=False))
+    started_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    finished_at_ms: int | None = Field(default=None, sa_column=ms_column())
+
+
+class Push(SQLModel, table=True):
+    """One request of the push API; its targets are outbox rows with ``cause="push"`` and ``cause_id=id``."""
+
+    __tablename__ = "push"
+
+    id: str = Field(primary_key=True)
+    tenant_id: str = Field(index=True)
+    account_id: str
+    api_key_id: str
+    idempotency_key: str | None = Field(default=None, index=True)
+    digest: str
+    targets: int
+    created_at_ms: int = Field(sa_column=ms_column(nullable=False))
+
+
+class ApiKey(SQLModel, table=True):
+    """A program's key: stored hashed, listed by prefix, limited to tenant, accounts, scopes, expiry and rate (N-13)."""
+
+    __tablename__ = "api_key"
+
+    id: str = Field(primary_key=True)
+    tenant_id: str = Field(index=True)
+    prefix: str
+    secret_hash: str = Field(unique=True)
+    name: str
+    accounts: list[str] | None = Field(default=None, sa_column=json_column(retention="row", erase="none"))
+    scopes: list[str] | None = Field(default=None, sa_column=json_column(retention="row", erase="none"))
+    recipients_per_minute: int = 6000
+    expires_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    revoked_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    created_at_ms: int = Field(sa_column=ms_column(nullable=False))
+    last_used_ms: int | None = Field(default=None, sa_column=ms_column())
+
+
+class AccountState(SQLModel, table=True):
+    """What was learned about an account: its capability (push | pull | unknown), pauses, the last trouble."""
+
+    __tablename__ = "account_state"
+
+    account_id: str = Field(primary_key=True)
+    tenant_id: str
+    capability: str = "unknown"
+    probed_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    paused_until_ms: int | None = Field(default=None, sa_column=ms_column())
+    pause_reason: str | None = None
+    trouble: str | None = Field(default=None, sa_column=text_column(retention="row", erase="none"))
+    trouble_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    notes: dict[str, Any] | None = Field(default=None, sa_column=json_column(retention="row", erase="none"))
+
+
+class Welcome(SQLModel, table=True):
+    """When a person was last greeted for an event, so a welcome comes at most once per interval."""
+
+    __tablename__ = "welcome"
+
+    id: str = Field(primary_key=True)
+    """conversation id and event name"""
+    tenant_id: str
+    text_hash: str
+    greeted_at_ms: int = Field(sa_column=ms_column(nullable=False))

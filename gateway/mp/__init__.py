@@ -1,0 +1,1 @@
+"""Official Accounts (公众号)."""

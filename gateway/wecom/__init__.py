@@ -1,0 +1,1 @@
+"""WeCom self-built apps (企业微信自建应用)."""

@@ -1,0 +1,1 @@
+"""Programs around the product: simulator, benches, checks."""

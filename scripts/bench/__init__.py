@@ -1,0 +1,1 @@
+"""Measurements, each one JSON object."""

@@ -1,0 +1,1 @@
+"""Skills: procedures executed step by step."""

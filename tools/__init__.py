@@ -1,0 +1,1 @@
+"""Tools: what the assistant can do, and the confirmation before it does it."""

@@ -1,0 +1,1 @@
+"""Builtin tools, one a file."""
