@@ -23,9 +23,7 @@ class Turn(SQLModel, table=True):
     inbound_seq: int | None = None
     route: str
     model: str | None = None
-    routes_tried: list[dict[str, Any]] | None = Field(
-        default=None, sa_column=json_column(retention="row", erase="none")
-    )
+    routes_tried: list[dict[str, Any]] | None = Field(default=None, sa_column=json_column(retention="row", erase="none"))
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_micro: int = 0

@@ -121,9 +121,7 @@ class Deadline:
         return max(0.0, self.at - now)
 
 
-ReplyKind = Literal[
-    "text", "markdown", "image", "voice", "file", "news", "template_card", "template", "msgmenu", "card_update"
-]
+ReplyKind = Literal["text", "markdown", "image", "voice", "file", "news", "template_card", "template", "msgmenu", "card_update"]
 ReplySource = Literal["fixed", "rule", "model", "tool", "confirm_prompt"]
 
 

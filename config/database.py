@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -122,8 +122,9 @@ class SqliteDatabase:
             with _busy_as_typed(), self._write_engine.begin() as connection:
                 for fn, future in group:
                     outcomes.append((future, *_run_in_savepoint(connection, fn, alone=len(group) == 1)))
-                    if outcomes[-1][2] is not None and len(group) == 1:
-                        raise cast(BaseException, outcomes[-1][2])
+                    failure = outcomes[-1][2]
+                    if failure is not None and len(group) == 1:
+                        raise failure
         except BaseException as error:  # noqa: BLE001 -- handed to whoever waits; the writer thread must live on
             for _, future in group:
                 if not future.done():

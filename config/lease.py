@@ -60,18 +60,14 @@ def renew(
     """Extend a lease still held under ``fence``; False when it was lost."""
     now = now_ms(connection)
     statement = (
-        update(table)
-        .where(and_(where, table.c.lease_owner == owner, table.c.fence == fence))
-        .values(lease_until_ms=now + ttl_ms)
+        update(table).where(and_(where, table.c.lease_owner == owner, table.c.fence == fence)).values(lease_until_ms=now + ttl_ms)
     )
     return connection.execute(statement).rowcount == 1
 
 
 def release(connection: Connection, table: Table, where: ColumnElement[bool], fence: int) -> None:
     """Give the lease back if it is still held under ``fence``."""
-    connection.execute(
-        update(table).where(and_(where, table.c.fence == fence)).values(lease_owner=None, lease_until_ms=None)
-    )
+    connection.execute(update(table).where(and_(where, table.c.fence == fence)).values(lease_owner=None, lease_until_ms=None))
 
 
 def check(connection: Connection, table: Table, where: ColumnElement[bool], fence: int) -> None:

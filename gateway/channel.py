@@ -103,9 +103,7 @@ class Channel(Protocol):
         """Verify and decrypt a POST. Raises CallbackRejected. Does not check freshness (the caller does)."""
         ...
 
-    def normalize(
-        self, payload: bytes, *, is_json: bool, received_at_ms: int, check_recipient: bool = True
-    ) -> InboundMessage:
+    def normalize(self, payload: bytes, *, is_json: bool, received_at_ms: int, check_recipient: bool = True) -> InboundMessage:
         """Parse a decrypted payload. Raises CallbackRejected (bad_xml, bad_json, wrong_agent, wrong_recipient, bad_message)."""
         ...
 
