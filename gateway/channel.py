@@ -57,11 +57,15 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One platform message: within all limits, ready to be frozen. ``payload`` is JSON-able; ``text`` its readable form."""
+    """One platform message: within all limits, ready to be frozen. ``payload`` is JSON-able; ``text`` its readable form.
+
+    ``page`` 0 goes at once; parts of a later page wait behind 继续 (the last part of the page before offers it).
+    """
 
     kind: str
     payload: Mapping[str, Any]
     text: str
+    page: int = 0
 
 
 @dataclass(frozen=True, slots=True)
