@@ -164,6 +164,7 @@ class PostgresDatabase:
             max_overflow=10,
             pool_timeout=4,
             pool_pre_ping=False,
+            hide_parameters=True,
             connect_args={"timeout": 4, "command_timeout": 30},
         )
 
@@ -202,6 +203,7 @@ def _sqlite_engine(path: Path, begin: str, *, pool_size: int) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
         connect_args={"check_same_thread": False, "timeout": 5},
+        hide_parameters=True,
         **({"poolclass": StaticPool} if pool_size == 1 else {"poolclass": QueuePool, "pool_size": pool_size}),
     )
 

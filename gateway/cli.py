@@ -1,0 +1,93 @@
+"""The command line: a thin table; each command's module is imported only when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from config.errors import SettingsError, YizhanError
+from config.schema import Settings
+
+COMMANDS = {
+    "up": "cli_up",
+    "serve": "cli_up",
+    "worker": "cli_up",
+    "migrate": "cli_up",
+    "demo": "cli_up",
+    "init": "cli_init",
+    "connect": "cli_connect",
+    "doctor": "cli_doctor",
+    "inspect": "cli_inspect",
+    "trace": "cli_trace",
+    "outbox": "cli_outbox",
+    "usage": "cli_usage",
+    "push": "cli_push",
+    "keys": "cli_keys",
+    "menu": "cli_menu",
+    "models": "cli_models",
+    "tools": "cli_tools",
+}
+"""Command → module of this package that registers it."""
+
+
+def config_parent() -> argparse.ArgumentParser:
+    """The options every command takes: ``parents=[config_parent()]``."""
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument("--config", type=Path, metavar="FILE", help="设置文件（默认 YIZHAN_CONFIG，或 ./yizhan.yaml）")
+    return parent
+
+
+def settings_from(args: argparse.Namespace, **options: Any) -> Settings:
+    """The settings a command runs with. Raises SettingsError, which ``main`` prints with exit code 2."""
+    from config.settings import load_settings
+
+    return load_settings(getattr(args, "config", None), **options)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 ok, 1 the thing failed, 2 usage or settings error."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser(arguments)
+    args = parser.parse_args(arguments)
+    if not hasattr(args, "run"):
+        parser.print_help()
+        return 2
+    _log_to_stderr()
+    try:
+        return int(args.run(args))
+    except SettingsError as error:
+        print(f"设置有误：{error}", file=sys.stderr)
+        return 2
+    except YizhanError as error:
+        print(f"没有成功（{error.code}）：{error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="yizhan", description="驿站：企业微信与公众号的智能助手网关")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    called = next((word for word in arguments if word in COMMANDS), None)
+    modules = [COMMANDS[called]] if called is not None else list(dict.fromkeys(COMMANDS.values()))
+    for module in modules:
+        if importlib.util.find_spec(f"gateway.{module}") is not None:
+            importlib.import_module(f"gateway.{module}").register(subparsers)
+    return parser
+
+
+def _log_to_stderr() -> None:
+    from config.logging import setup_logging
+
+    setup_logging("WARNING")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""Settings: where values come from, and what an operator reads when they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.errors import SettingsError
+from config.schema import Settings
+from config.settings import child_environment, demo_settings, load, load_settings, write_demo_state
+
+KEY = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ"
+SECRET = "s3cr3t-value-never-shown"
+
+
+def account_yaml(**changes: str) -> str:
+    fields = {
+        "id": "wecom-main",
+        "platform": "wecom",
+        "corp_id": "ww0123456789abcdef",
+        "agent_id": "1000002",
+        "secret": SECRET,
+        "callback_token": "tok123",
+        "encoding_aes_key": KEY,
+    } | changes
+    lines = [f"{key}: {value}" for key, value in fields.items() if value != "-"]
+    return "tenants:\n  - id: acme\n    accounts:\n      - " + "\n        ".join(lines) + "\n"
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "yizhan.yaml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def problems(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load(write(tmp_path, text), environ or {})
+    assert SECRET not in str(caught.value)
+    assert KEY[:10] not in str(caught.value)
+    return str(caught.value)
+
+
+def test_without_a_file_the_embedded_defaults_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(None, {})
+    assert settings.data_dir == tmp_path / "data"
+    assert (settings.http.port, settings.admin.port) == (8080, 8081)
+    assert settings.sqlalchemy_url == f"sqlite:///{tmp_path / 'data' / 'yizhan.db'}"
+    assert settings.tenants == ()
+
+
+def test_default_file_is_found_and_paths_are_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "data_dir: ./state\nverify_dir: verify\n" + account_yaml())
+    settings = load_settings(None, {})
+    assert settings.data_dir == tmp_path / "state"
+    assert settings.verify_dir == tmp_path / "verify"
+    account = settings.account("wecom-main")
+    assert account is not None
+    assert account.callback_token == "tok123"
+
+
+def test_environment_overrides_and_substitution(tmp_path: Path) -> None:
+    file = write(tmp_path, 'http: {port: "${PORT}"}\n' + account_yaml(secret='"${WECOM_SECRET}"'))
+    environ = {
+        "PORT": "9000",
+        "WECOM_SECRET": "from-environment",
+        "YIZHAN_DATABASE_URL": "postgresql://u@h/db",
+        "YIZHAN_ADMIN__PORT": "9001",
+        "YIZHAN_CONFIG": str(tmp_path / "elsewhere.yaml"),
+        "YIZHAN_TEST_CLOCK": str(tmp_path / "clock"),
+    }
+    settings = load(file, environ).settings
+    account = settings.account("wecom-main")
+    assert account is not None
+    assert account.platform == "wecom"
+    assert account.secret.get_secret_value() == "from-environment"
+    assert (settings.http.port, settings.admin.port) == (9000, 9001)
+    assert settings.database_url == "postgresql://u@h/db"
+    assert settings.test_clock == tmp_path / "clock"
+
+
+def test_lists_from_the_environment(tmp_path: Path) -> None:
+    environ = {"YIZHAN_MODELS": '[{"name": "m", "base_url": "http://127.0.0.1:1/v1", "model": "x"}]'}
+    assert load(write(tmp_path, ""), environ).settings.models[0].name == "m"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nonsense: 1\n", "nonsense: unknown key (yizhan.yaml:1)"),
+        ("data_dri: x\n", "data_dri: unknown key; did you mean data_dir? (yizhan.yaml:1)"),
+        ("http:\n  prot: 1\n", "http.prot: unknown key; did you mean port? (yizhan.yaml:2)"),
+        ("data_dir: a\ndata_dir: b\n", "data_dir: written twice, second time in yizhan.yaml:2"),
+        ("http: {port: 99999}\n", "http.port: should be less than or equal to 65535 (yizhan.yaml:1)"),
+        ("- a\n", "yizhan.yaml:1: expected keys and values"),
+        ("a: [1\n", "not valid YAML"),
+        (account_yaml(secret="-"), "account wecom-main: secret: is missing"),
+        (account_yaml(agent_id="abc"), "account wecom-main: agent_id: expected the app's AgentId"),
+        (
+            account_yaml(corp_id="ww12"),
+            "account wecom-main: corp_id: expected ww or wx followed by 16 of 0-9 a-f, got 4 characters",
+        ),
+        (account_yaml(platform="feishu"), "account wecom-main: platform: expected wecom or mp (yizhan.yaml:5)"),
+        (account_yaml(secrte="x"), "account wecom-main: secrte: unknown key; did you mean secret? (yizhan.yaml:11)"),
+        (account_yaml(secret='"${NOT_SET}"'), "environment variable NOT_SET is not set (yizhan.yaml:8)"),
+        (
+            account_yaml().replace("    accounts", "    operators: [{account: nope, user: z}]\n    accounts"),
+            "no account of this tenant",
+        ),
+    ],
+)
+def test_problems_name_field_and_line(tmp_path: Path, text: str, told: str) -> None:
+    assert told in problems(tmp_path, text)
+
+
+def test_every_problem_is_listed_at_once(tmp_path: Path) -> None:
+    message = problems(tmp_path, account_yaml(corp_id="x", callback_token="a-b", secret="-") + "what: 1\n")
+    for field in ("corp_id", "callback_token", "secret", "what"):
+        assert field in message
+
+
+def test_a_bad_override_names_its_variable(tmp_path: Path) -> None:
+    assert "http.port: should be a valid integer" in problems(tmp_path, "", {"YIZHAN_HTTP__PORT": "eighty"})
+    assert "environment variable YIZHAN_HTTP__PORT" in problems(tmp_path, "", {"YIZHAN_HTTP__PORT": "eighty"})
+    assert "datadir: unknown key" in problems(tmp_path, "", {"YIZHAN_DATADIR": "x"})
+
+
+def test_text_that_yaml_reads_as_something_else_stays_text(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, account_yaml(callback_token="0123", replies="{1: 一, yes: 好, time: 12:30}")), {}).settings
+    account = settings.account("wecom-main")
+    assert account is not None
+    assert account.callback_token == "0123"
+    assert account.replies == {"1": "一", "yes": "好", "time": "12:30"}
+
+
+@pytest.mark.parametrize("written", [f'"{KEY}\\n"', f'" {KEY}"', f'"\\ufeff{KEY}\\u200b"', f"|\n          {KEY}"])
+def test_cb_06_key_with_invisible_edges_is_accepted(tmp_path: Path, written: str) -> None:
+    """CB-06: a key with a trailing newline or hidden characters is trimmed and accepted."""
+    loaded = load(write(tmp_path, account_yaml(encoding_aes_key=written)), {})
+    account = loaded.settings.account("wecom-main")
+    assert account is not None
+    assert account.encoding_aes_key is not None
+    assert account.encoding_aes_key.get_secret_value() == KEY
+    assert any("account wecom-main: encoding_aes_key" in warning for warning in loaded.warnings)
+    assert KEY not in "".join(loaded.warnings)
+
+
+def test_cb_06_key_of_42_characters_is_named_with_its_source(tmp_path: Path) -> None:
+    """CB-06: 42 characters: the error names account, field, length and where it was read."""
+    message = problems(tmp_path, account_yaml(encoding_aes_key='"${AES}"'), {"AES": KEY[:-1]})
+    assert (
+        "account wecom-main: encoding_aes_key: expected 43 letters and digits, got 42 characters (yizhan.yaml:10, from AES)"
+        in message
+    )
+
+
+def test_cb_19_blanks_around_ids_are_trimmed_with_a_warning(tmp_path: Path) -> None:
+    """CB-19: corpid=' ww0123456789abcdef ' is trimmed, and the operator is told."""
+    loaded = load(write(tmp_path, account_yaml(corp_id="' ww0123456789abcdef '", secret=f"'{SECRET} '")), {})
+    account = loaded.settings.account("wecom-main")
+    assert account is not None
+    assert account.platform == "wecom"
+    assert account.corp_id == "ww0123456789abcdef"
+    assert account.secret.get_secret_value() == SECRET
+    assert [warning.split(" (")[0] for warning in loaded.warnings] == [
+        "account wecom-main: corp_id: blanks or invisible characters around the value were removed",
+        "account wecom-main: secret: blanks or invisible characters around the value were removed",
+    ]
+
+
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"gone\.yaml does not exist \(YIZHAN_CONFIG\)"):
+        load(None, {"YIZHAN_CONFIG": str(tmp_path / "gone.yaml")})
+
+
+def test_demo_without_a_file(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, ""), {"YIZHAN_SIM_PORT": "7001"}, demo=True).settings
+    assert {account.id for tenant in settings.tenants for account in tenant.accounts} == {"wecom-main", "mp-main", "mp-sub"}
+    account = settings.account("mp-sub")
+    assert account is not None
+    assert account.api_base == "http://127.0.0.1:7001"
+    assert demo_settings(tmp_path / "data", sim_port=7001).tenants == settings.tenants
+
+
+def test_commands_find_the_demo_that_ran_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_demo_state(tmp_path / "data", sim_port=7001, http_port=7002, admin_port=7003)
+    settings = load(None, {}).settings
+    assert settings.demo
+    assert (settings.http.port, settings.admin.port) == (7002, 7003)
+    assert not load(None, {}, demo=False).settings.demo
+
+
+@pytest.mark.parametrize("section", ["http", "admin"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "bot.example.com"])
+def test_n_23_demo_refuses_other_addresses(tmp_path: Path, section: str, host: str) -> None:
+    """N-23: --demo refuses non-loopback binds."""
+    with pytest.raises(SettingsError, match=f"{section}.host: the demo listens on loopback only"):
+        load(write(tmp_path, f'{section}: {{host: "{host}"}}\n'), {}, demo=True)
+
+
+@pytest.mark.parametrize("api_base", ["-", "http://127.0.0.1:8090", "https://qyapi.weixin.qq.com"])
+def test_n_23_demo_refuses_real_accounts(tmp_path: Path, api_base: str) -> None:
+    """N-23: --demo refuses accounts that are not the simulator's, wherever they point."""
+    with pytest.raises(SettingsError, match="account wecom-main: the demo refuses real accounts"):
+        load(write(tmp_path, account_yaml(api_base=api_base, corp_id="wwaaaaaaaaaaaaaaaa")), {}, demo=True)
+
+
+def test_settings_never_print_secrets(tmp_path: Path) -> None:
+    """N-22: a printed settings object shows no secret."""
+    settings = load(write(tmp_path, account_yaml()), {}).settings
+    assert isinstance(settings, Settings)
+    assert SECRET not in repr(settings)
+    assert KEY not in repr(settings)
+
+
+def test_children_get_the_environment_and_the_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEEP", "1")
+    assert child_environment({"YIZHAN_HTTP__PORT": "1"}).items() >= {"KEEP": "1", "YIZHAN_HTTP__PORT": "1"}.items()
