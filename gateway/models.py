@@ -13,10 +13,10 @@ from config.columns import bytes_column, json_column, ms_column, text_column
 class Inbound(SQLModel, table=True):
     """One first-seen callback. ``seq`` is the order of arrival; ``key`` is unique and makes redeliveries join.
 
-    ``status``: received → running → done | failed | dead | ignored. ``answer_group`` is the outbox group of the one
+    ``status``: received → running → done | failed | stopped | dead; or refused (not taken on). ``answer_group`` is the outbox group of the one
     final answer; rows that were joined into an earlier one's turn carry ``joined_seq`` and share its answer.
     ``attempts`` counts attempts that failed by themselves, ``deaths`` those whose process died (N-07).
-    ``lane`` is turn (needs the claim, may join), command (needs the claim, never joins), fast (no claim), event or none.
+    ``lane``: turn (needs the claim, may join), single (needs the claim, never joins), fast (no claim), none (no answer).
     """
 
     __tablename__ = "inbound"
@@ -43,6 +43,7 @@ class Inbound(SQLModel, table=True):
     """The InboundMessage as JSON (gateway.wire)."""
     answer_group: str | None = None
     joined_seq: int | None = None
+    deliveries: int = 1
     attempts: int = 0
     deaths: int = 0
     stop_requested: bool = False
@@ -65,6 +66,8 @@ class OutboxMessage(SQLModel, table=True):
         Index("ix_outbox_line", "conversation_id", "status", "seq"),
         Index("ix_outbox_due", "status", "next_attempt_at_ms"),
         Index("ix_outbox_group", "group_id", "part"),
+        Index("ix_outbox_sent", "conversation_id", "sent_at_ms"),
+        Index("ix_outbox_cause", "cause_id", "seq"),
     )
 
     seq: int | None = Field(
@@ -95,6 +98,8 @@ class OutboxMessage(SQLModel, table=True):
     via: str | None = None
     request: bytes | None = Field(default=None, sa_column=bytes_column(retention="body", erase="subject"))
     """The exact request bytes, frozen at the first attempt (N-04)."""
+    frozen_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    """When ``request`` was first sent: the platform's duplicate check runs from here."""
     duplicate_check: bool = False
     attempts: int = 0
     repeats: int = 0
@@ -107,6 +112,7 @@ class OutboxMessage(SQLModel, table=True):
     not_before_ms: int | None = Field(default=None, sa_column=ms_column())
     expires_at_ms: int | None = Field(default=None, sa_column=ms_column())
     next_attempt_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    """pending: when it is due; parked: when it expires. So everything that waits is found by one index."""
     reserved_until_ms: int | None = Field(default=None, sa_column=ms_column())
     """Lease-clock end of a passive reservation (config.lease.now_ms); past it delivery takes the row over."""
     lease_owner: str | None = None
@@ -208,3 +214,16 @@ class Welcome(SQLModel, table=True):
     tenant_id: str
     text_hash: str
     greeted_at_ms: int = Field(sa_column=ms_column(nullable=False))
+
+
+class Lease(SQLModel, table=True):
+    """A named right that one process of the deployment holds at a time (the reaper, the retention pass, an alert)."""
+
+    __tablename__ = "lease"
+
+    name: str = Field(primary_key=True)
+    lease_owner: str | None = None
+    lease_until_ms: int | None = Field(default=None, sa_column=ms_column())
+    fence: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, default=0))
+    done_at_ms: int | None = Field(default=None, sa_column=ms_column())
+    """Wall-clock time of the last completed pass."""

@@ -1,0 +1,64 @@
+"""What was learned about an account: whether it may push, whether it pauses, what trouble it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from sqlalchemy import Connection, Table, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from gateway.models import AccountState
+
+STATES = cast(Table, AccountState.__table__)  # type: ignore[attr-defined]
+Ability = Literal["push", "pull", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """The stored state of one account; the defaults are what a never-seen account has."""
+
+    capability: Ability = "unknown"
+    paused_until_ms: int | None = None
+    trouble: str | None = None
+    trouble_at_ms: int | None = None
+
+
+def read_account(connection: Connection, account_id: str) -> AccountView:
+    """The state of this account."""
+    columns = (STATES.c.capability, STATES.c.paused_until_ms, STATES.c.trouble, STATES.c.trouble_at_ms)
+    row = connection.execute(select(*columns).where(STATES.c.account_id == account_id)).first()
+    return AccountView() if row is None else AccountView(row[0], row[1], row[2], row[3])
+
+
+def store_account(connection: Connection, account_id: str, tenant_id: str, values: Mapping[str, Any]) -> None:
+    """Set some fields of the account's state; the row is made when it is not there."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    fresh = {"capability": "unknown", **values, "account_id": account_id, "tenant_id": tenant_id}
+    statement = insert(STATES).values(fresh)
+    connection.execute(statement.on_conflict_do_update(index_elements=["account_id"], set_={**values, "tenant_id": tenant_id}))
+
+
+def record_capability(connection: Connection, account_id: str, tenant_id: str, ability: Ability, now_ms: int) -> bool:
+    """Store what a probe or an errcode told; ``unknown`` never overwrites knowledge. True when the ability changed."""
+    before = read_account(connection, account_id).capability
+    if ability == "unknown":
+        store_account(connection, account_id, tenant_id, {"probed_at_ms": now_ms})
+        return False
+    store_account(connection, account_id, tenant_id, {"capability": ability, "probed_at_ms": now_ms})
+    return ability != before
+
+
+def set_trouble(connection: Connection, account_id: str, tenant_id: str, trouble: str, now_ms: int) -> bool:
+    """Note that the operator must act; True the first time (a known trouble keeps its start)."""
+    if read_account(connection, account_id).trouble == trouble:
+        return False
+    store_account(connection, account_id, tenant_id, {"trouble": trouble, "trouble_at_ms": now_ms})
+    return True
+
+
+def clear_trouble(connection: Connection, account_id: str) -> bool:
+    """Forget the trouble once a call succeeded; True when there was one."""
+    statement = update(STATES).where(STATES.c.account_id == account_id, STATES.c.trouble.is_not(None))
+    return connection.execute(statement.values(trouble=None, trouble_at_ms=None)).rowcount > 0

@@ -1,0 +1,246 @@
+"""Where messages to people wait: storing drafts as rows, and the hand-over of an answer to the HTTP response (N-03)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, and_, or_, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from config.clock import Clock
+from config.errors import NotFound
+from config.ids import new_id
+from config.lease import now_ms as lease_now_ms
+from config.ports import Draft, LastOutgoing
+from config.schema import Limits
+from gateway import outbox_pull
+from gateway.account_state import read_account
+from gateway.channel import Channel, Part
+from gateway.outbox_pull import PulledPart
+from gateway.outbox_rows import Pages, hint_part, offer_more, pack, render_draft, unpack
+from gateway.outbox_states import ROWS, move
+
+_DAY_MS = 86_400_000
+_AFTER_PASSIVE_MS = 1_000
+_LONGEST_RESERVE_MS = 24 * 3600 * 1000
+
+
+class SqlOutbox:
+    """The outbox (config.ports.Outbox). Every method joins the caller's transaction; ring the bell after its commit."""
+
+    def __init__(self, channels: Mapping[str, Channel], clock: Clock, limits: Limits) -> None:
+        self._channels = channels
+        self._clock = clock
+        self._limits = limits
+
+    # put ------------------------------------------------------------------------------------------------------------
+    def put(self, connection: Connection, draft: Draft) -> str:
+        """See config.ports.Outbox.put. Raises NotFound for an account that is not configured."""
+        known = connection.execute(select(ROWS.c.group_id).where(ROWS.c.idempotency_key == f"{draft.idempotency_key}:0")).scalar()
+        if known is not None:
+            return str(known)
+        channel = self._channel(draft.account_id)
+        can_push = self.can_push(connection, draft.account_id, draft.kind)
+        pages = _with_offers(channel, render_draft(channel, draft), can_push=can_push, max_parts=self._limits.max_parts)
+        rows = self._rows(connection, draft, pages, can_push=can_push)
+        if not rows:
+            return new_id("g")
+        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+        first = connection.execute(
+            insert(ROWS).values(rows[0]).on_conflict_do_nothing(index_elements=["idempotency_key"]).returning(ROWS.c.seq)
+        ).first()
+        if first is None:  # another process stored it between our look and our insert
+            return str(
+                connection.execute(
+                    select(ROWS.c.group_id).where(ROWS.c.idempotency_key == rows[0]["idempotency_key"])
+                ).scalar_one()
+            )
+        if len(rows) > 1:
+            connection.execute(insert(ROWS), rows[1:])
+        return str(rows[0]["group_id"])
+
+    def can_push(self, connection: Connection, account_id: str, kind: str = "text") -> bool:
+        """Whether a message of this kind may be sent unasked: always on WeCom; on an Official Account when it may send
+        customer-service messages, or for a template message."""
+        channel = self._channel(account_id)
+        if channel.platform == "wecom" or kind == "template":
+            return True
+        return read_account(connection, account_id).capability == "push"
+
+    def _rows(self, connection: Connection, draft: Draft, pages: Pages, *, can_push: bool) -> list[dict[str, Any]]:
+        now, group = self._clock.now_ms(), new_id("g")
+        due = max(now, draft.not_before_ms or 0)
+        park_until = self.park_until(draft.expires_at_ms)
+        rows: list[dict[str, Any]] = []
+        for number, part in enumerate(pages.parts):
+            row = _row_base(draft, group, number, len(pages.parts), now)
+            row["payload"] = pack(part, pages.late_first if number == 0 else None)
+            row["kind"] = part.kind
+            if part.page > 0:
+                row |= {"status": "parked", "park_reason": "more", "next_attempt_at_ms": park_until}
+            elif number == 0 and draft.reserve_ms > 0:
+                until = lease_now_ms(connection) + draft.reserve_ms
+                row |= {"status": "passive_reserved", "reserved_until_ms": until, "next_attempt_at_ms": due}
+            elif not can_push:
+                row |= {"status": "parked", "park_reason": "pull", "next_attempt_at_ms": park_until}
+            else:
+                row |= {"status": "pending", "next_attempt_at_ms": due}
+            rows.append(row)
+        return rows
+
+    def park_until(self, expires_at_ms: int | None = None) -> int:
+        """Until when a row that is parked now is kept: limits.park_days, or its own expiry."""
+        end = self._clock.now_ms() + int(self._limits.park_days * _DAY_MS)
+        return end if expires_at_ms is None else min(end, expires_at_ms)
+
+    # passive --------------------------------------------------------------------------------------------------------
+    def take_passive(self, connection: Connection, group_id: str) -> Part | None:
+        """The first part, now ours to put into the HTTP response (passive_reserved → sent), or None when the race is lost.
+
+        A part that cannot travel passively is released to delivery instead, and None is returned.
+        """
+        row = self._first(connection, group_id)
+        if row is None or row["status"] != "passive_reserved":
+            return None
+        part = unpack(row["payload"])
+        if part is None or not self._channel(row["account_id"]).can_passive(part):
+            self.release_passive(connection, group_id)
+            return None
+        now = self._clock.now_ms()
+        values = {"via": "passive", "sent_at_ms": now, "next_attempt_at_ms": None}
+        if not move(connection, ROWS.c.seq == row["seq"], "passive_reserved", "sent", values):
+            return None
+        rest = and_(ROWS.c.group_id == group_id, ROWS.c.next_attempt_at_ms < now + _AFTER_PASSIVE_MS)
+        connection.execute(
+            ROWS.update().where(rest, ROWS.c.status == "pending").values(next_attempt_at_ms=now + _AFTER_PASSIVE_MS)
+        )  # the HTTP response needs a moment to arrive; the other parts must not overtake it (FMT-12)
+        return part
+
+    def give_again(self, connection: Connection, group_id: str) -> Part | None:
+        """For a redelivery: the passive part once more, or None when the answer went or goes another way."""
+        row = self._first(connection, group_id)
+        return unpack(row["payload"]) if row is not None and row["via"] == "passive" else None
+
+    def release_passive(self, connection: Connection, group_id: str) -> None:
+        """Nobody waits for the passive part any more: it goes by push, or waits to be pulled."""
+        row = self._first(connection, group_id)
+        if row is None or row["status"] != "passive_reserved":
+            return
+        where = ROWS.c.seq == row["seq"]
+        if self.can_push(connection, row["account_id"], row["kind"]):
+            move(connection, where, "passive_reserved", "pending")
+            return
+        values = {"park_reason": "pull", "next_attempt_at_ms": self.park_until(row["expires_at_ms"])}
+        move(connection, where, "passive_reserved", "parked", values)
+
+    def expired_reservations(self, connection: Connection, limit: int) -> list[str]:
+        """Groups whose passive reservation has run out; whoever finds them calls release_passive."""
+        now = lease_now_ms(connection)
+        ended = or_(ROWS.c.reserved_until_ms <= now, ROWS.c.reserved_until_ms > now + _LONGEST_RESERVE_MS)
+        query = select(ROWS.c.group_id).where(ROWS.c.status == "passive_reserved", ended).limit(limit)
+        return [str(row[0]) for row in connection.execute(query)]
+
+    # pull -----------------------------------------------------------------------------------------------------------
+    def pull(self, connection: Connection, conversation_id: str) -> PulledPart | None:
+        """The next parked answer or page for 继续, labelled with its question; None when nothing waits (parked → sent)."""
+        return outbox_pull.pull(connection, self._channels, conversation_id, self._clock.now_ms(), self.can_push)
+
+    def pulled_again(self, connection: Connection, key: str) -> Part | None:
+        """For a redelivery of a 继续: the part that ``PulledPart.key`` names, if it went that way."""
+        return outbox_pull.pulled_again(connection, key)
+
+    def parked_count(self, connection: Connection, conversation_id: str) -> int:
+        """How many messages wait for 继续 in this conversation."""
+        return outbox_pull.parked_count(connection, conversation_id)
+
+    def flush_parked(self, connection: Connection, conversation_id: str, limit: int = 3) -> int:
+        """The person just wrote: let at most ``limit`` parked answers go now; returns how many do (N-06)."""
+        return outbox_pull.flush_parked(connection, conversation_id, limit, self._clock.now_ms(), self.can_push)
+
+    # prompts --------------------------------------------------------------------------------------------------------
+    def cancel_action_prompt(self, connection: Connection, action_id: str) -> int:
+        """Withdraw what has not been sent of an action's prompt; returns how many rows."""
+        where = ROWS.c.action_id == action_id
+        return sum(move(connection, where, state, "cancelled") for state in ("passive_reserved", "pending", "parked"))
+
+    def newest(self, connection: Connection, conversation_id: str) -> LastOutgoing | None:
+        """See config.ports.Outbox.newest: by the time it went out; one that may or may not have arrived is not delivered."""
+        here = ROWS.c.conversation_id == conversation_id
+        sent = connection.execute(
+            select(ROWS.c.action_id, ROWS.c.sent_at_ms)
+            .where(here, ROWS.c.sent_at_ms.is_not(None))
+            .order_by(ROWS.c.sent_at_ms.desc(), ROWS.c.seq.desc())
+            .limit(1)
+        ).first()
+        doubtful = connection.execute(
+            select(ROWS.c.action_id, ROWS.c.frozen_at_ms)
+            .where(here, ROWS.c.status.in_(("sending", "unknown")), ROWS.c.frozen_at_ms.is_not(None))
+            .order_by(ROWS.c.frozen_at_ms.desc())
+            .limit(1)
+        ).first()
+        if doubtful is not None and (sent is None or doubtful[1] >= sent[1]):
+            return LastOutgoing(action_id=doubtful[0], delivered=False, sent_at_ms=doubtful[1])
+        return None if sent is None else LastOutgoing(action_id=sent[0], delivered=True, sent_at_ms=sent[1])
+
+    def delivered(self, connection: Connection, action_id: str) -> bool:
+        """See config.ports.Outbox.delivered."""
+        query = select(ROWS.c.seq).where(ROWS.c.action_id == action_id, ROWS.c.status == "sent").limit(1)
+        return connection.execute(query).first() is not None
+
+    # inside ---------------------------------------------------------------------------------------------------------
+    def _first(self, connection: Connection, group_id: str) -> Mapping[str, Any] | None:
+        columns = (ROWS.c.seq, ROWS.c.status, ROWS.c.via, ROWS.c.payload, ROWS.c.account_id, ROWS.c.kind, ROWS.c.expires_at_ms)
+        query = select(*columns).where(tuple_(ROWS.c.group_id, ROWS.c.part) == tuple_(group_id, 0))
+        row = connection.execute(query).mappings().first()
+        return None if row is None else dict(row)
+
+    def _channel(self, account_id: str) -> Channel:
+        try:
+            return self._channels[account_id]
+        except KeyError:
+            raise NotFound(f"no account {account_id} is configured", code="unknown_account") from None
+
+
+def _with_offers(channel: Channel, pages: Pages, *, can_push: bool, max_parts: int) -> Pages:
+    """Move what is too much to later pages and say how to get it: beyond ``max_parts``, or beyond one without push."""
+    parts = list(pages.parts)
+    now_count = sum(part.page == 0 for part in parts)
+    room = max_parts if can_push else 1
+    if now_count <= room:
+        return pages
+    if not can_push:  # a pulled page is told how many wait behind it by whoever hands it over
+        return Pages((offer_more(channel, parts[0]) or parts[0], *parts[1:]), pages.late_first)
+    keep = max(1, room - 1)
+    first, rest = parts[:keep], parts[keep:]
+    later = (Part(part.kind, part.payload, part.text, page=1 + index // room) for index, part in enumerate(rest))
+    return Pages((*first, hint_part(channel), *later), pages.late_first)
+
+
+def _row_base(draft: Draft, group: str, number: int, count: int, now: int) -> dict[str, Any]:
+    return {
+        "idempotency_key": f"{draft.idempotency_key}:{number}",
+        "tenant_id": draft.tenant_id,
+        "account_id": draft.account_id,
+        "conversation_id": draft.conversation_id,
+        "user_id": draft.user_id,
+        "session_id": draft.session_id,
+        "cause": draft.cause,
+        "cause_id": draft.cause_id,
+        "group_id": group,
+        "part": number,
+        "parts": count,
+        "final": draft.final,
+        "target": None if draft.target is None else dict(draft.target),
+        "label": draft.label,
+        "action_id": draft.action_id,
+        "attempts": 0,
+        "repeats": 0,
+        "duplicate_check": False,
+        "fence": 0,
+        "park_reason": None,
+        "reserved_until_ms": None,
+        "not_before_ms": draft.not_before_ms,
+        "expires_at_ms": draft.expires_at_ms,
+        "created_at_ms": now,
+    }

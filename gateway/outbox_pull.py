@@ -1,0 +1,106 @@
+"""What waits until the person writes again: pulling parked pages with 继续, and letting parked answers go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, func, select
+
+from gateway.account_state import read_account
+from gateway.channel import Channel, Part
+from gateway.outbox_rows import unpack
+from gateway.outbox_states import ROWS, move
+
+CanPush = Callable[[Connection, str, str], bool]
+
+FLUSHED_REASONS = ("window", "quota", "operator", "blocked")
+"""Park reasons that the person's next message lifts. ``pull`` and ``more`` wait for 继续."""
+
+
+@dataclass(frozen=True, slots=True)
+class PulledPart(Part):
+    """A part handed over on 继续. ``remaining`` more wait; ``key`` names it for a redelivery (SqlOutbox.pulled_again)."""
+
+    group_id: str = ""
+    key: str = ""
+    remaining: int = 0
+
+
+def _parked(conversation_id: str) -> ColumnElement[bool]:
+    return and_(ROWS.c.conversation_id == conversation_id, ROWS.c.status == "parked")
+
+
+def pull(
+    connection: Connection, channels: Mapping[str, Channel], conversation_id: str, now_ms: int, can_push: CanPush
+) -> PulledPart | None:
+    """Hand over the oldest parked part that may travel passively; the rest of its page follows by push where there is push."""
+    columns = (ROWS.c.seq, ROWS.c.group_id, ROWS.c.part, ROWS.c.account_id, ROWS.c.kind, ROWS.c.payload, ROWS.c.idempotency_key)
+    query = select(*columns).where(_parked(conversation_id), ROWS.c.next_attempt_at_ms > now_ms).order_by(ROWS.c.seq).limit(20)
+    for row in connection.execute(query).mappings().all():
+        part = unpack(row["payload"], late=True)
+        channel = channels.get(row["account_id"])
+        if part is None or channel is None or not channel.can_passive(part):
+            continue
+        values = {"via": "pull", "sent_at_ms": now_ms, "next_attempt_at_ms": None, "park_reason": None}
+        if not move(connection, ROWS.c.seq == row["seq"], "parked", "sent", values):
+            continue
+        if can_push(connection, row["account_id"], row["kind"]):
+            _release_page(connection, row["group_id"], part.page, now_ms)
+        return PulledPart(
+            part.kind,
+            part.payload,
+            part.text,
+            part.page,
+            group_id=row["group_id"],
+            key=row["idempotency_key"],
+            remaining=parked_count(connection, conversation_id),
+        )
+    return None
+
+
+def _release_page(connection: Connection, group_id: str, page: int, now_ms: int) -> None:
+    """The other parts of a pulled page go out by push, a moment after the response that carries the first."""
+    query = select(ROWS.c.seq, ROWS.c.payload).where(ROWS.c.group_id == group_id, ROWS.c.status == "parked")
+    for seq, payload in connection.execute(query).all():
+        part = unpack(payload)
+        if part is not None and part.page == page:
+            move(connection, ROWS.c.seq == seq, "parked", "pending", {"park_reason": None, "next_attempt_at_ms": now_ms + 1_000})
+
+
+def pulled_again(connection: Connection, key: str) -> Part | None:
+    """The pulled part with this row key, or None when it did not go by pull."""
+    query = select(ROWS.c.payload).where(ROWS.c.idempotency_key == key, ROWS.c.via == "pull")
+    payload: dict[str, Any] | None = connection.execute(query).scalar()
+    return unpack(payload, late=True)
+
+
+def parked_count(connection: Connection, conversation_id: str) -> int:
+    """How many parts are parked in the conversation."""
+    return int(connection.execute(select(func.count()).select_from(ROWS).where(_parked(conversation_id))).scalar_one())
+
+
+def flush_parked(connection: Connection, conversation_id: str, limit: int, now_ms: int, can_push: CanPush) -> int:
+    """Let at most ``limit`` parked answers (groups) go, oldest first; returns how many. The rest stays behind 继续.
+
+    While the operator has to act on an account, what was parked for that stays parked: the call would fail again.
+    """
+    query = (
+        select(ROWS.c.group_id, ROWS.c.account_id, ROWS.c.kind, ROWS.c.park_reason)
+        .where(_parked(conversation_id), ROWS.c.park_reason.in_(FLUSHED_REASONS))
+        .order_by(ROWS.c.seq)
+        .limit(200)
+    )
+    flushed: list[str] = []
+    for group_id, account_id, kind, reason in connection.execute(query).all():
+        if group_id in flushed or not can_push(connection, account_id, kind):
+            continue
+        if reason == "operator" and read_account(connection, account_id).trouble is not None:
+            continue
+        where = and_(ROWS.c.group_id == group_id, ROWS.c.park_reason.in_(FLUSHED_REASONS))
+        if move(connection, where, "parked", "pending", {"park_reason": None, "next_attempt_at_ms": now_ms}):
+            flushed.append(group_id)
+        if len(flushed) >= limit:
+            break
+    return len(flushed)

@@ -1,0 +1,79 @@
+"""How a draft becomes rows and a row becomes a part again: rendering, labels of late answers, the offer to continue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from agent.protocol import Reply, ReplyKind, ReplySource
+from config.ports import Draft
+from gateway.channel import Channel, Part
+from gateway.texts import CONTINUE_HINT, about
+
+_LABEL_KINDS = frozenset({"text", "markdown"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """A rendered draft: ``parts`` in order, and the first one as it reads when the answer comes late (or None)."""
+
+    parts: tuple[Part, ...]
+    late_first: Part | None
+
+
+def render_draft(channel: Channel, draft: Draft) -> Pages:
+    """Render a draft into platform parts. The split leaves room for the late label, so labelling never changes the cut."""
+    reply = Reply(
+        text=draft.text,
+        kind=cast(ReplyKind, draft.kind),
+        data=draft.data,
+        source=cast(ReplySource, draft.source),
+        action_id=draft.action_id,
+    )
+    plain = tuple(channel.render(reply))
+    line = about(draft.label) if draft.label and draft.kind in _LABEL_KINDS and draft.text else None
+    if line is None or not plain:
+        return Pages(plain, None)
+    late = tuple(channel.render(replace(reply, text=f"{line}\n{draft.text}")))
+    if not late or line not in late[0].text:
+        return Pages(plain, None)
+    if len(late) == len(plain) == 1:
+        return Pages(plain, late[0])
+    first = reword(channel, late[0], late[0].text.replace(f"{line}\n", "", 1))
+    return Pages((first or late[0], *late[1:]), late[0])
+
+
+def reword(channel: Channel, part: Part, text: str) -> Part | None:
+    """The same part with other words, or None when they do not fit into one message or the kind has no free text."""
+    if part.kind not in _LABEL_KINDS:
+        return None
+    rendered = channel.render(Reply(text=text, kind=cast(ReplyKind, part.kind), source="fixed"))
+    return replace(rendered[0], page=part.page) if len(rendered) == 1 else None
+
+
+def offer_more(channel: Channel, part: Part) -> Part | None:
+    """The part with the sentence that says how to get the rest; None when it does not fit."""
+    return reword(channel, part, f"{part.text}\n\n{CONTINUE_HINT}")
+
+
+def hint_part(channel: Channel) -> Part:
+    """The sentence that says how to get the rest, as a message of its own."""
+    return channel.render(Reply(text=CONTINUE_HINT))[0]
+
+
+def pack(part: Part, late: Part | None = None) -> dict[str, Any]:
+    """The JSON that ``outbox_message.payload`` holds."""
+    data: dict[str, Any] = {"kind": part.kind, "payload": dict(part.payload), "text": part.text, "page": part.page}
+    if late is not None:
+        data["late"] = pack(late)
+    return data
+
+
+def unpack(stored: Mapping[str, Any] | None, *, late: bool = False) -> Part | None:
+    """The part a payload holds, in its late form when asked and there is one; None for a blanked payload."""
+    if stored is None:
+        return None
+    chosen = stored.get("late") if late and stored.get("late") else stored
+    data = cast(Mapping[str, Any], chosen)
+    return Part(kind=data["kind"], payload=data["payload"], text=data["text"], page=data.get("page", 0))

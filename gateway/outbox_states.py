@@ -1,0 +1,51 @@
+"""The states of an outbox row and the one function that moves rows between them (N-03): compare-and-set, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from sqlalchemy import ColumnElement, Connection, Table, update
+
+from gateway.models import OutboxMessage
+
+Status = Literal["passive_reserved", "pending", "sending", "sent", "parked", "unknown", "expired", "cancelled", "dead"]
+
+ROWS = cast(Table, OutboxMessage.__table__)  # type: ignore[attr-defined]
+
+MOVES: Mapping[Status, frozenset[Status]] = {
+    "passive_reserved": frozenset({"sent", "pending", "parked", "expired", "cancelled"}),
+    "pending": frozenset({"sending", "parked", "expired", "cancelled", "dead"}),
+    "sending": frozenset({"sent", "pending", "parked", "unknown", "expired", "dead"}),
+    "parked": frozenset({"sent", "pending", "expired", "cancelled"}),
+    "unknown": frozenset({"pending", "cancelled"}),
+    "dead": frozenset({"pending", "cancelled"}),
+    "expired": frozenset({"pending"}),
+    "sent": frozenset(),
+    "cancelled": frozenset(),
+}
+"""What may follow what. ``sent`` and ``cancelled`` are for ever; dead and expired rows move only by an operator's hand."""
+
+LIVE: tuple[Status, ...] = ("passive_reserved", "pending", "sending")
+"""States that make later rows of the same conversation wait."""
+
+FINISHED: tuple[Status, ...] = ("sent", "expired", "cancelled", "dead")
+
+
+def move(
+    connection: Connection, where: ColumnElement[bool], before: Status, after: Status, values: Mapping[str, Any] | None = None
+) -> int:
+    """Move the rows that ``where`` names from ``before`` to ``after``; returns how many were still there to move.
+
+    A row that somebody else moved first is left as it is. Raises ValueError for a move N-03 does not know.
+    """
+    if after not in MOVES[before]:
+        raise ValueError(f"an outbox row never goes from {before} to {after}")
+    changes: dict[str, Any] = {"status": after, **(values or {})}
+    if before == "sending":
+        changes.setdefault("lease_owner", None)
+        changes.setdefault("lease_until_ms", None)
+    if before == "passive_reserved":
+        changes.setdefault("reserved_until_ms", None)
+    statement = update(ROWS).where(ROWS.c.status == before, where).values(**changes)
+    return connection.execute(statement).rowcount

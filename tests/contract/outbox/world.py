@@ -1,0 +1,64 @@
+"""What the outbox tests are written with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from config.clock import FixedClock
+from config.database import Database
+from config.ports import Draft
+from config.schema import Limits
+from gateway.account_state import Ability, record_capability
+from gateway.outbox import SqlOutbox
+from gateway.outbox_states import ROWS
+from memory.keys import conversation_id
+from tests.fakes.channel import FakeChannel
+
+
+@dataclass
+class World:
+    """A database, an outbox on it, fake channels and a clock that only moves when told."""
+
+    database: Database
+    channels: dict[str, FakeChannel]
+    clock: FixedClock
+    outbox: SqlOutbox
+    limits: Limits
+
+    def draft(self, key: str, text: str = "你好", **changes: Any) -> Draft:
+        """A message to zhangsan on the WeCom app."""
+        account = changes.pop("account_id", "wecom-main")
+        user = changes.pop("user_id", "zhangsan")
+        values: dict[str, Any] = {"cause": "job", "cause_id": "j1", "session_id": None, **changes}
+        return Draft(
+            idempotency_key=key,
+            tenant_id="acme",
+            account_id=account,
+            conversation_id=conversation_id("acme", account, "single", user),
+            user_id=user,
+            text=text,
+            **values,
+        )
+
+    async def put(self, key: str, text: str = "你好", **changes: Any) -> str:
+        """Store a draft; the group id."""
+        return await self.database.write(lambda c: self.outbox.put(c, self.draft(key, text, **changes)))
+
+    async def rows(self, group: str | None = None) -> list[dict[str, Any]]:
+        """Every row (of a group), in order."""
+        query = select(ROWS).order_by(ROWS.c.seq)
+        if group is not None:
+            query = query.where(ROWS.c.group_id == group)
+        return await self.database.read(lambda c: [dict(row) for row in c.execute(query).mappings()])
+
+    async def states(self, group: str | None = None) -> list[str]:
+        """The status of every row (of a group), in order."""
+        return [row["status"] for row in await self.rows(group)]
+
+    async def can_push(self, ability: Ability, account_id: str = "mp-main") -> None:
+        """What a probe found about the account."""
+        now = self.clock.now_ms()
+        await self.database.write(lambda c: record_capability(c, account_id, "acme", ability, now))
