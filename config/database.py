@@ -50,6 +50,11 @@ def open_database(url: str) -> Database:
     return PostgresDatabase(url)
 
 
+def postgres_url(url: str) -> str:
+    """``postgres://``, ``postgresql://`` or ``postgresql+driver://`` as SQLAlchemy wants it for asyncpg."""
+    return f"postgresql+asyncpg://{url.split('://', 1)[1]}"
+
+
 class SqliteDatabase:
     """SQLite in WAL mode with synchronous=FULL. All writes of the process go through one thread.
 
@@ -157,9 +162,8 @@ class PostgresDatabase:
     dialect = "postgresql"
 
     def __init__(self, url: str) -> None:
-        scheme, rest = url.split("://", 1)
         self._engine: AsyncEngine = create_async_engine(
-            f"{scheme.split('+', 1)[0].replace('postgres', 'postgresql').replace('postgresqlql', 'postgresql')}+asyncpg://{rest}",
+            postgres_url(url),
             pool_size=10,
             max_overflow=10,
             pool_timeout=4,
