@@ -1,0 +1,74 @@
+"""``yizhan init``: write a first settings file with generated tokens and keys."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from gateway.account_file import FirstFile, create, render_first_file
+from gateway.cli import config_parent
+
+_NEXT = """\
+已写好 {path}（只有你能读）。接下来：
+  1. 打开它，填上 {missing}
+  2. yizhan connect {account}        一步一步接上平台，每一步完成会打勾
+  3. yizhan up                       启动；yizhan doctor 随时检查
+只想先看看：./scripts/run，不需要任何账号。"""
+
+
+def register(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "init", parents=[config_parent()], help="写一份起步的设置文件（自动生成 Token 和 EncodingAESKey）"
+    )
+    parser.add_argument("--platform", choices=("wecom", "mp", "both"), default="wecom", help="接哪个平台（默认 wecom）")
+    parser.add_argument("--tenant", default="default", metavar="ID", help="租户 id（默认 default）")
+    parser.add_argument("--corp-id", metavar="ID", help="企业微信的企业ID")
+    parser.add_argument("--agent-id", type=int, metavar="N", help="自建应用的 AgentId")
+    parser.add_argument("--app-id", metavar="ID", help="公众号的 AppID")
+    parser.add_argument("--public-url", metavar="URL", help="外面访问得到的地址，例如 https://bot.example.com")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file (``--config`` or ./yizhan.yaml); an existing one is never touched."""
+    path: Path = args.config or Path("yizhan.yaml")
+    wanted = FirstFile(
+        tenant=args.tenant,
+        wecom=args.platform in ("wecom", "both"),
+        mp=args.platform in ("mp", "both"),
+        corp_id=args.corp_id,
+        agent_id=args.agent_id,
+        app_id=args.app_id,
+        public_url=args.public_url,
+    )
+    text = render_first_file(wanted)
+    _check(text, path)
+    create(path, text)
+    print(_NEXT.format(path=path, missing="、".join(_missing(wanted)), account="wecom-main" if wanted.wecom else "mp-main"))
+    return 0
+
+
+def _check(text: str, path: Path) -> None:
+    """Refuse option values that would not load, before anything is written."""
+    from config.errors import SettingsError
+    from config.settings_check import validate
+    from config.yaml_source import parse_yaml
+
+    try:
+        validate(parse_yaml(text, path.name, {}))
+    except SettingsError as error:
+        raise SettingsError(f"没有写文件，先改好这些值：{error}") from None
+
+
+def _missing(wanted: FirstFile) -> list[str]:
+    missing = []
+    if wanted.wecom:
+        missing += [] if wanted.corp_id else ["企业ID"]
+        missing += [] if wanted.agent_id else ["AgentId"]
+        missing += ["应用的 Secret"]
+    if wanted.mp:
+        missing += [] if wanted.app_id else ["公众号的 AppID"]
+        missing += ["公众号的 AppSecret"]
+    return missing + ([] if wanted.public_url else ["http.public_url"])
