@@ -186,6 +186,8 @@ class Conversation:
     id_type: IdType
     chat_type: ChatType
     fence: int
+    inbound_seq: int | None = None
+    """The stored row this turn answers; the base of idempotency keys of what it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from sqlalchemy import JSON, BigInteger, Column, LargeBinary, Text
+from sqlalchemy import JSON, BigInteger, Column, LargeBinary, Table, Text
+from sqlmodel import SQLModel
 
 Retention = Literal["row", "body", "settled"]
 """``row``: as long as its row; ``body``: blanked after ``retention.body_days``; ``settled``: blanked once its work is done."""
@@ -31,3 +32,8 @@ def bytes_column(*, retention: Retention, erase: Erase, nullable: bool = True, *
 def ms_column(*, nullable: bool = True, **options: Any) -> Column[Any]:
     """A moment: UTC epoch milliseconds."""
     return Column(BigInteger, nullable=nullable, **options)
+
+
+def table_of(model: type[SQLModel]) -> Table:
+    """The Core table of a SQLModel class."""
+    return cast(Table, model.__table__)  # type: ignore[attr-defined]

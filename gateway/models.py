@@ -13,8 +13,8 @@ from config.columns import bytes_column, json_column, ms_column, text_column
 class Inbound(SQLModel, table=True):
     """One first-seen callback. ``seq`` is the order of arrival; ``key`` is unique and makes redeliveries join.
 
-    ``status``: received → running → done | failed | stopped | dead; or refused (not taken on). ``answer_group`` is the outbox group of the one
-    final answer; rows that were joined into an earlier one's turn carry ``joined_seq`` and share its answer.
+    ``status``: received → running → done | failed | stopped | dead; or refused. ``answer_group`` is the outbox group of
+    the one final answer; rows that were joined into an earlier one's turn carry ``joined_seq`` and share its answer.
     ``attempts`` counts attempts that failed by themselves, ``deaths`` those whose process died (N-07).
     ``lane``: turn (needs the claim, may join), single (needs the claim, never joins), fast (no claim), none (no answer).
     """

@@ -95,21 +95,29 @@ class SqlOutbox:
         return end if expires_at_ms is None else min(end, expires_at_ms)
 
     # passive --------------------------------------------------------------------------------------------------------
-    def take_passive(self, connection: Connection, group_id: str) -> Part | None:
+    def take_passive(self, connection: Connection, group_id: str, *, taker: int | None = None) -> Part | None:
         """The first part, now ours to put into the HTTP response (passive_reserved → sent), or None when the race is lost.
 
-        A part that cannot travel passively is released to delivery instead, and None is returned.
+        Where the account cannot push, an answer that was parked meanwhile is taken the same way by a later delivery of
+        its message. ``taker`` is the inbound row it answers. A part that cannot travel passively is released to delivery
+        instead, and None is returned.
         """
         row = self._first(connection, group_id)
-        if row is None or row["status"] != "passive_reserved":
+        if row is None or not (row["status"] == "passive_reserved" or _waits_for_pull(row)):
             return None
         part = unpack(row["payload"])
         if part is None or not self._channel(row["account_id"]).can_passive(part):
             self.release_passive(connection, group_id)
             return None
         now = self._clock.now_ms()
-        values = {"via": "passive", "sent_at_ms": now, "next_attempt_at_ms": None}
-        if not move(connection, ROWS.c.seq == row["seq"], "passive_reserved", "sent", values):
+        values = {
+            "via": "passive",
+            "sent_at_ms": now,
+            "next_attempt_at_ms": None,
+            "park_reason": None,
+            "platform_id": None if taker is None else f"inbound:{taker}",
+        }
+        if not move(connection, ROWS.c.seq == row["seq"], row["status"], "sent", values):
             return None
         rest = and_(ROWS.c.group_id == group_id, ROWS.c.next_attempt_at_ms < now + _AFTER_PASSIVE_MS)
         connection.execute(
@@ -117,10 +125,15 @@ class SqlOutbox:
         )  # the HTTP response needs a moment to arrive; the other parts must not overtake it (FMT-12)
         return part
 
-    def give_again(self, connection: Connection, group_id: str) -> Part | None:
-        """For a redelivery: the passive part once more, or None when the answer went or goes another way."""
+    def give_again(self, connection: Connection, group_id: str, *, taker: int | None = None) -> Part | None:
+        """For a redelivery: the passive part once more, or None when the answer went or goes another way, or was given
+        to another message it answers (joined fragments share one answer)."""
         row = self._first(connection, group_id)
-        return unpack(row["payload"]) if row is not None and row["via"] == "passive" else None
+        if row is None or row["via"] != "passive":
+            return None
+        if taker is not None and row["platform_id"] not in (None, f"inbound:{taker}"):
+            return None
+        return unpack(row["payload"])
 
     def release_passive(self, connection: Connection, group_id: str) -> None:
         """Nobody waits for the passive part any more: it goes by push, or waits to be pulled."""
@@ -190,7 +203,17 @@ class SqlOutbox:
 
     # inside ---------------------------------------------------------------------------------------------------------
     def _first(self, connection: Connection, group_id: str) -> Mapping[str, Any] | None:
-        columns = (ROWS.c.seq, ROWS.c.status, ROWS.c.via, ROWS.c.payload, ROWS.c.account_id, ROWS.c.kind, ROWS.c.expires_at_ms)
+        columns = (
+            ROWS.c.seq,
+            ROWS.c.status,
+            ROWS.c.via,
+            ROWS.c.payload,
+            ROWS.c.account_id,
+            ROWS.c.kind,
+            ROWS.c.expires_at_ms,
+            ROWS.c.park_reason,
+            ROWS.c.platform_id,
+        )
         query = select(*columns).where(tuple_(ROWS.c.group_id, ROWS.c.part) == tuple_(group_id, 0))
         row = connection.execute(query).mappings().first()
         return None if row is None else dict(row)
@@ -200,6 +223,10 @@ class SqlOutbox:
             return self._channels[account_id]
         except KeyError:
             raise NotFound(f"no account {account_id} is configured", code="unknown_account") from None
+
+
+def _waits_for_pull(row: Mapping[str, Any]) -> bool:
+    return row["status"] == "parked" and row["park_reason"] == "pull"
 
 
 def _with_offers(channel: Channel, pages: Pages, *, can_push: bool, max_parts: int) -> Pages:

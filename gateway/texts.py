@@ -9,7 +9,6 @@ PULL_PLACEHOLDER = "正在处理“{question}”，稍后回复「继续」查�
 STILL_RUNNING = "还在处理：{question}，已 {age_s} 秒。完成后回复「继续」查看。"
 STILL_RUNNING_PUSH = "还在处理：{question}，已 {age_s} 秒。完成后通知你。"
 NOTHING_PARKED = "没有等你查看的内容。"
-MORE_PARKED = "\n（还有 {remaining} 条，回复「继续」查看）"
 APOLOGY = "抱歉，“{question}”没能完成。回复「重试」再来一次。"
 APOLOGY_EMPTY = "抱歉，刚才没能完成。回复「重试」再来一次。"
 UNSUPPORTED = "这种消息（{name}）我还看不懂，请发文字给我。"

@@ -1,0 +1,65 @@
+"""One callback from bytes to answer, pure of any web framework: verify, decrypt, check its age, normalize, dispatch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from config.clock import Clock
+from config.errors import YizhanError
+from config.logging import get_logger, log
+from gateway.channel import CallbackRejected, CallbackReply, CallbackRequest, Channel
+from gateway.dispatch import CLOSE, Dispatcher
+
+_logger = get_logger(__name__)
+HEALTH_PREFIX = "yizhan callback"
+"""What our callback URL says to a visitor; ``doctor`` knows by it that a public URL really leads here (CB-08)."""
+
+
+class CallbackHandler:
+    """Turns a CallbackRequest into a CallbackReply. A client can cause 2xx and 4xx, never a 5xx."""
+
+    def __init__(self, channels: Mapping[str, Channel], dispatcher: Dispatcher, clock: Clock, max_age_s: int) -> None:
+        self._channels = channels
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._max_age_s = max_age_s
+
+    async def handle(self, account_id: str, request: CallbackRequest) -> CallbackReply:
+        """Answer one request to ``/callback/{account_id}``."""
+        started = time.monotonic()
+        channel = self._channels.get(account_id)
+        if channel is None:
+            return CallbackReply(status=404, body=f"{HEALTH_PREFIX}: no such account\n".encode())
+        try:
+            if request.method == "GET":
+                return self._verify_url(channel, request)
+            return await self._receive(channel, request, started)
+        except CallbackRejected as rejected:
+            log(_logger, "callback.rejected", account=account_id, code=rejected.code, hint=rejected.hint or None)
+            return CallbackReply(status=rejected.status, body=f"{HEALTH_PREFIX} {account_id}: {rejected.code}\n".encode())
+        except Exception as error:  # noqa: BLE001 -- the process boundary: unanswered, so that the platform delivers again
+            code = error.code if isinstance(error, YizhanError) else type(error).__name__
+            log(_logger, "callback.failed", account=account_id, code=code)
+            return CLOSE
+
+    def _verify_url(self, channel: Channel, request: CallbackRequest) -> CallbackReply:
+        echo = channel.verify_url(request)
+        self._check_age(channel, int((request.query.get("timestamp") or ("0",))[0] or 0))
+        log(_logger, "callback.url_verified", account=channel.account.id)
+        return CallbackReply(status=200, body=echo, content_type="text/plain")
+
+    async def _receive(self, channel: Channel, request: CallbackRequest, started: float) -> CallbackReply:
+        opened = channel.open(request)
+        self._check_age(channel, opened.timestamp_s)
+        message = channel.normalize(opened.payload, is_json=opened.is_json, received_at_ms=self._clock.now_ms())
+        return await self._dispatcher.handle(channel, message, opened, started)
+
+    def _check_age(self, channel: Channel, timestamp_s: int) -> None:
+        """Refuse a signed callback from another time, and say how far off the clocks are (N-08)."""
+        if not self._max_age_s:
+            return
+        skew_s = self._clock.now_ms() / 1000 - timestamp_s
+        if abs(skew_s) > self._max_age_s:
+            log(_logger, "callback.stale", account=channel.account.id, skew_s=round(skew_s))
+            raise CallbackRejected("stale", hint=f"the callback's timestamp is {skew_s:.0f} s away from this machine's clock")

@@ -1,0 +1,243 @@
+"""Reply or defer: stores a message, starts its answer, and races it against the platform's five seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from agent.protocol import InboundMessage
+from config.columns import table_of
+from config.database import Database
+from config.errors import DatabaseBusy, YizhanError
+from config.logging import get_logger, log
+from gateway import texts, wire
+from gateway.capabilities import Capabilities
+from gateway.channel import CallbackReply, Channel, Opened, Part
+from gateway.fast import PULLED, FastLane
+from gateway.inbox import OPEN, Arrival, Inbox, Seen
+from gateway.lanes import lane_of
+from gateway.models import Inbound
+from gateway.outbox import SqlOutbox
+from gateway.outbox_rows import offer_more
+from gateway.turns import TurnRunner
+from gateway.waiters import Waiters
+from memory.keys import conversation_id
+from memory.models import Conversation as ConversationRow
+
+_ROW = table_of(Inbound)
+_CONVERSATION = table_of(ConversationRow)
+_logger = get_logger(__name__)
+CLOSE = CallbackReply(status=200, close=True)
+_HOLD_S = 6.0
+_POLL_S = 0.2
+_LAST_DELIVERY = 3
+_TAKE_S = 0.45
+"""How long past the deadline the row may take to be handed over; still inside the platform's five seconds."""
+
+
+class Dispatcher:
+    """From a normalized message to exactly one HTTP answer (N-01, N-03)."""
+
+    def __init__(
+        self,
+        database: Database,
+        inbox: Inbox,
+        outbox: SqlOutbox,
+        capabilities: Capabilities,
+        waiters: Waiters,
+        runner: TurnRunner,
+        fast: FastLane,
+    ) -> None:
+        self._database = database
+        self._inbox = inbox
+        self._outbox = outbox
+        self._capabilities = capabilities
+        self._waiters = waiters
+        self._runner = runner
+        self._fast = fast
+
+    async def handle(self, channel: Channel, message: InboundMessage, opened: Opened, started: float) -> CallbackReply:
+        """Answer one verified callback that arrived at ``started`` (monotonic). Never later than the reply deadline,
+        except for held deliveries of accounts that cannot push."""
+        deadline = started + channel.account.reply_deadline_s
+        lane = lane_of(message, channel.account)
+        arrival = Arrival(message, lane)
+        if lane in ("turn", "single") and not self._runner.is_draining(arrival.conversation_id):
+            arrival = Arrival(message, lane, self._runner.owner)
+        try:
+            async with asyncio.timeout(max(0.05, deadline - time.monotonic())):
+                seen = await asyncio.shield(asyncio.ensure_future(self._first_seen(channel, arrival)))
+        except (TimeoutError, DatabaseBusy) as error:
+            log(_logger, "inbound.not_stored", account=message.account_id, code=type(error).__name__)
+            return CLOSE
+        if lane == "none":
+            return _acknowledge(channel)
+        if seen.status == "refused":
+            return self._passive(channel, Part("text", {}, texts.TOO_MUCH), message, opened)
+        return await self._race(channel, message, opened, seen, arrival, started, deadline)
+
+    async def run_waiting(self, conversation: str, channels: dict[str, Channel]) -> None:
+        """Work off everything that waits in a conversation (after a crash, or when the worker is asked to)."""
+        stranded = await self._database.read(lambda c: _stranded_fast(c, conversation))
+        for row in stranded:
+            message = wire.from_json(row.body)
+            await self._fast.answer(channels[row.account_id], message, row.seq, row.session_id or "")
+        task = self._runner.start(conversation)
+        if task is not None:
+            await asyncio.wait({task})
+
+    async def _first_seen(self, channel: Channel, arrival: Arrival) -> Seen:
+        """Store, then start the answer; even when the handler gave up waiting, what was stored is worked on."""
+        seen = await self._inbox.first_seen(arrival)
+        log(
+            _logger,
+            "inbound.stored" if seen.new else "inbound.duplicate",
+            seq=seen.seq,
+            account=arrival.message.account_id,
+            kind=arrival.message.kind,
+            lane=arrival.lane,
+        )
+        if arrival.lane == "none" or seen.status not in OPEN:
+            return seen
+        if arrival.lane == "fast":
+            if seen.new:
+                self._fast.start(channel, arrival.message, seen.seq, seen.session_id or "")
+        elif seen.new or not self._runner.is_draining(arrival.conversation_id):
+            self._runner.start(arrival.conversation_id, seen.fence)
+        if seen.flushed:
+            await self._runner.ring_outbox(arrival.conversation_id)
+        return seen
+
+    async def _race(
+        self,
+        channel: Channel,
+        message: InboundMessage,
+        opened: Opened,
+        seen: Seen,
+        arrival: Arrival,
+        started: float,
+        deadline: float,
+    ) -> CallbackReply:
+        answered, group = await self._await_answer(seen, deadline)
+        if answered:
+            return await self._hand_over(channel, message, opened, seen, group, deadline)
+        log(_logger, "turn.deferred", seq=seen.seq, account=message.account_id)
+        if self._capabilities.of(message.account_id).can_push:
+            return await self._late_with_push(channel, message, opened, seen, arrival)
+        return await self._late_without_push(channel, message, opened, seen, started)
+
+    async def _await_answer(self, seen: Seen, deadline: float) -> tuple[bool, str | None]:
+        """Wait for the answer made here, or look for one made by another process (SQL is the truth)."""
+        if seen.status not in OPEN:
+            return True, seen.answer_group
+        while True:
+            now = time.monotonic()
+            until = deadline if seen.new else min(deadline, now + _POLL_S)
+            answered, group = await self._waiters.wait(seen.seq, until)
+            if answered:
+                return True, group
+            if until >= deadline:
+                return False, None
+            row = await self._database.read(
+                lambda c: c.execute(select(_ROW.c.status, _ROW.c.answer_group).where(_ROW.c.seq == seen.seq)).one()
+            )
+            if row.status not in OPEN:
+                return True, row.answer_group
+
+    async def _hand_over(
+        self, channel: Channel, message: InboundMessage, opened: Opened, seen: Seen, group: str | None, deadline: float
+    ) -> CallbackReply:
+        """Take the answer for this response, or acknowledge when delivery has it or there is none."""
+        if group is None:
+            return _acknowledge(channel)
+
+        def take(connection: Connection) -> Part | None:
+            if group.startswith(PULLED):
+                return self._pulled(connection, channel, group.removeprefix(PULLED), message)
+            return self._outbox.take_passive(connection, group, taker=seen.seq) or (
+                None if seen.new else self._outbox.give_again(connection, group, taker=seen.seq)
+            )
+
+        try:
+            async with asyncio.timeout(max(0.05, deadline + _TAKE_S - time.monotonic())):
+                part = await asyncio.shield(asyncio.ensure_future(self._database.write(take)))
+        except (TimeoutError, YizhanError):
+            return CLOSE  # whether it was taken is not known; the redelivery is given it again
+        if part is None:
+            return _acknowledge(channel)
+        await self._runner.ring_outbox(group)
+        return self._passive(channel, part, message, opened)
+
+    async def _late_with_push(
+        self, channel: Channel, message: InboundMessage, opened: Opened, seen: Seen, arrival: Arrival
+    ) -> CallbackReply:
+        if not seen.new or channel.platform != "wecom" or message.event is not None:
+            return _acknowledge(channel)
+        ahead = await self._database.read(lambda c: _ahead(c, arrival.conversation_id, seen.seq))
+        notice = texts.QUEUED.format(ahead=ahead) if ahead else texts.RECEIPT
+        return self._passive(channel, Part("text", {}, notice), message, opened)
+
+    async def _late_without_push(
+        self, channel: Channel, message: InboundMessage, opened: Opened, seen: Seen, started: float
+    ) -> CallbackReply:
+        """Deliveries 1 and 2 stay unanswered so that the platform delivers again; the third gets the placeholder."""
+        if _delivery_number(message, opened, seen) < _LAST_DELIVERY:
+            await asyncio.sleep(max(0.0, started + _HOLD_S - time.monotonic()))
+            return CLOSE
+        question = texts.quote(message.text) or message.raw_type
+        return self._passive(channel, Part("text", {}, texts.PULL_PLACEHOLDER.format(question=question)), message, opened)
+
+    def _pulled(self, connection: Connection, channel: Channel, key: str, message: InboundMessage) -> Part | None:
+        """What this 继续 was given, with the count of what still waits."""
+        part = self._outbox.pulled_again(connection, key)
+        if part is None:
+            return None
+        where = conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id)
+        waiting = self._outbox.parked_count(connection, where)
+        return (offer_more(channel, part) or part) if waiting else part
+
+    def _passive(self, channel: Channel, part: Part, message: InboundMessage, opened: Opened) -> CallbackReply:
+        if not part.payload:
+            part = Part(part.kind, {"msgtype": "text", "text": {"content": part.text}}, part.text)
+        body, content_type = channel.seal(part, message, opened)
+        return CallbackReply(status=200, body=body, content_type=content_type)
+
+
+def _acknowledge(channel: Channel) -> CallbackReply:
+    return CallbackReply(status=200, body=channel.ack())
+
+
+def _delivery_number(message: InboundMessage, opened: Opened, seen: Seen) -> int:
+    """Which try of the platform this is, at least: by our count, and by the platform's own two clocks readings
+    (every try carries a new timestamp, 5 s apart, while CreateTime stays)."""
+    by_clock = 1 + (opened.timestamp_s - message.sent_at_ms // 1000 + 1) // 5 if opened.timestamp_s else 1
+    return max(seen.deliveries, min(by_clock, _LAST_DELIVERY))
+
+
+def _ahead(connection: Connection, conversation: str, seq: int) -> int:
+    """How many turns are before this one: open rows that are not part of the same joined turn."""
+    mine = connection.execute(select(_ROW.c.status).where(_ROW.c.seq == seq)).scalar_one_or_none()
+    if mine != "received":
+        return 0
+    before = (
+        select(func.count())
+        .select_from(_ROW)
+        .where(_ROW.c.conversation_id == conversation, _ROW.c.status.in_(OPEN), _ROW.c.seq < seq)
+        .where(_ROW.c.lane.in_(("turn", "single")))
+    )
+    return int(connection.execute(before).scalar_one())
+
+
+def _stranded_fast(connection: Connection, conversation: str) -> list[Any]:
+    """Fast rows whose process died before it answered, oldest first, with the conversation's session."""
+    return list(
+        connection.execute(
+            select(_ROW.c.seq, _ROW.c.account_id, _ROW.c.body, _CONVERSATION.c.session_id)
+            .join(_CONVERSATION, _CONVERSATION.c.id == _ROW.c.conversation_id)
+            .where(_ROW.c.conversation_id == conversation, _ROW.c.status == "received", _ROW.c.lane == "fast")
+            .order_by(_ROW.c.seq)
+        )
+    )

@@ -1,0 +1,196 @@
+"""The fast lane: fixed replies, events, decisions and commands that need no claim and never wait behind a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+from agent.fastlane import FastAnswer
+from sqlalchemy import Connection, update
+from tools.confirm import Executor
+
+from agent import fastlane
+from agent.commands import fast_command
+from agent.protocol import Conversation, InboundMessage, Reply
+from agent.services import AgentServices
+from config.columns import table_of
+from config.errors import YizhanError
+from config.logging import get_logger, log
+from gateway import texts
+from gateway.answers import Stored, store_answer
+from gateway.capabilities import Capabilities
+from gateway.channel import Channel
+from gateway.events import fixed_reply, welcome
+from gateway.models import Inbound
+from gateway.outbox import SqlOutbox
+from gateway.turns import TurnRunner
+from gateway.waiters import Waiters
+from memory.keys import conversation_id
+
+_ROW = table_of(Inbound)
+_logger = get_logger(__name__)
+PULLED = "pulled:"
+"""An inbound row's answer_group that names the outbox row it was given on 继续 instead of a group of its own."""
+
+
+class FastLane:
+    """Answers one message without a claim, or hands it to the turns when it turns out to be ordinary talk."""
+
+    def __init__(
+        self,
+        services: AgentServices,
+        outbox: SqlOutbox,
+        capabilities: Capabilities,
+        waiters: Waiters,
+        runner: TurnRunner,
+        executor: Executor,
+    ) -> None:
+        self._services = services
+        self._outbox = outbox
+        self._capabilities = capabilities
+        self._waiters = waiters
+        self._runner = runner
+        self._executor = executor
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
+        """Answer in the background; the waiting handler hears of it through the waiters."""
+        task = asyncio.create_task(self._guarded(channel, message, seq, session_id))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self, grace_s: float) -> None:
+        """Let what runs finish for ``grace_s``; the rest is found again by its rows."""
+        if self._running:
+            _, late = await asyncio.wait(set(self._running), timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def answer(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
+        """Decide, commit, announce; a confirmed action then runs under its own lease."""
+        where = _where(message, seq, session_id)
+        command = fast_command(message, channel.account.bot_name) if message.event is None else None
+        if command is not None and command.name == "pull" and await self._pull(where, seq):
+            return
+        found = await self._decide(channel, message, where)
+        if found is None:
+            await self._hand_over(message, seq)
+            return
+        replies = () if found.action_id is not None and not found.replies else found.replies
+        stored = await self._commit(channel, message, seq, where, replies, found)
+        if found.action_id is None:
+            await self._runner.announce((seq,), stored)
+            return
+        if stored.group is not None:
+            await self._runner.announce((seq,), stored)
+        await self._execute(found.action_id, seq, announce=stored.group is None)
+
+    async def _pull(self, where: Conversation, seq: int) -> bool:
+        """继续: hand over the next parked answer, in the transaction that makes it this message's answer."""
+
+        def hand_over(connection: Connection) -> str | None:
+            part = self._outbox.pull(connection, where.conversation_id)
+            if part is None:
+                return None
+            values = {"status": "done", "answer_group": PULLED + part.key, "finished_at_ms": self._services.clock.now_ms()}
+            connection.execute(update(_ROW).where(_ROW.c.seq == seq).values(**values))
+            return PULLED + part.key
+
+        group = await self._services.database.write(hand_over)
+        if group is not None:
+            self._waiters.resolve((seq,), group)
+            await self._runner.ring_outbox(group)
+        return group is not None
+
+    async def _guarded(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
+        try:
+            await self.answer(channel, message, seq, session_id)
+        except Exception as error:  # noqa: BLE001 -- the boundary of one fast answer: the row stays open and the reaper rings it again
+            code = error.code if isinstance(error, YizhanError) else type(error).__name__
+            log(_logger, "fast.failed", seq=seq, code=code)
+
+    async def _decide(self, channel: Channel, message: InboundMessage, where: Conversation) -> FastAnswer | None:
+        reply = fixed_reply(message, channel.account)
+        if reply is not None:
+            return FastAnswer(replies=(reply,))
+        capability = self._capabilities.of(message.account_id)
+        if message.event is None:
+            return await fastlane.answer(self._services, message, where, capability)
+        if message.event.name in ("card_click", "card_menu"):
+            return await self._services.confirm.decide_card(message, where)
+        if message.event.name == "menu_click":
+            typed = replace(message, kind="text", text=message.event.key or "", event=None)
+            return await fastlane.command_only(self._services, typed, where, capability) or FastAnswer(
+                replies=(Reply(texts.MENU_UNKNOWN),)
+            )
+        return FastAnswer(replies=())
+
+    async def _commit(
+        self,
+        channel: Channel,
+        message: InboundMessage,
+        seq: int,
+        where: Conversation,
+        replies: tuple[Reply, ...],
+        found: FastAnswer,
+    ) -> Stored:
+        now = self._services.clock.now_ms()
+        status = "running" if found.action_id is not None and not replies else "done"
+
+        def write(connection: Connection) -> Stored:
+            for change in found.writes:
+                change(connection)
+            greeting = welcome(connection, message, channel.account, now) if message.event is not None else None
+            return store_answer(
+                connection,
+                self._outbox,
+                where,
+                message,
+                (seq,),
+                (greeting,) if greeting is not None else replies,
+                capability=self._capabilities.of(message.account_id),
+                reserve_ms=self._waiters.reserve_ms((seq,)),
+                status=status,
+                now_ms=now,
+            )
+
+        return await self._services.database.write(write)
+
+    async def _execute(self, action_id: str, seq: int, *, announce: bool) -> None:
+        """Run a confirmed action; its outcome is this message's answer unless something was said already."""
+        started = time.monotonic()
+        group = await self._executor.execute(
+            action_id, reserve_ms=(lambda: self._waiters.reserve_ms((seq,))) if announce else (lambda: 0)
+        )
+        log(_logger, "action.executed", seq=seq, action_id=action_id, ms=round((time.monotonic() - started) * 1000))
+        if announce:
+            done = update(_ROW).where(_ROW.c.seq == seq)
+            finished = self._services.clock.now_ms()
+            await self._services.database.write(
+                lambda c: c.execute(done.values(status="done", answer_group=group, finished_at_ms=finished))
+            )
+            await self._runner.announce((seq,), Stored(group, reserved=group is not None))
+        elif group is not None:
+            await self._services.bell.ring("outbox", group)
+
+    async def _hand_over(self, message: InboundMessage, seq: int) -> None:
+        """Ordinary talk after all (好的 with nothing open): it waits its turn like any other."""
+        await self._services.database.write(lambda c: c.execute(update(_ROW).where(_ROW.c.seq == seq).values(lane="turn")))
+        self._runner.start(_where(message, seq, "").conversation_id)
+
+
+def _where(message: InboundMessage, seq: int, session_id: str) -> Conversation:
+    """The conversation without a claim: fence -1 never matches one."""
+    return Conversation(
+        tenant_id=message.tenant_id,
+        account_id=message.account_id,
+        conversation_id=conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id),
+        session_id=session_id,
+        user_id=message.user_id,
+        id_type=message.id_type,
+        chat_type=message.chat_type,
+        fence=-1,
+        inbound_seq=seq,
+    )

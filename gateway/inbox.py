@@ -1,0 +1,204 @@
+"""Durable first-seen: whatever arrived while the last commit ran is stored, deduplicated and admitted in the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from agent.protocol import InboundMessage
+from config.clock import Clock
+from config.columns import table_of
+from config.database import Database
+from config.schema import Limits
+from gateway import wire
+from gateway.lanes import Lane
+from gateway.models import Inbound
+from gateway.outbox import SqlOutbox
+from gateway.sessions import claim_conversation, touch_conversation
+from memory.keys import conversation_id
+
+_ROW = table_of(Inbound)
+_BATCH = 200
+OPEN = ("received", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One message to be stored. ``claim_as`` names the owner that wants the conversation's claim with it, if free."""
+
+    message: InboundMessage
+    lane: Lane
+    claim_as: str | None = None
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation this message belongs to."""
+        message = self.message
+        return conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The stored row. ``new`` is False for a redelivery; ``fence`` is set when the claim came with it; ``flushed`` counts
+    parked answers this message set free."""
+
+    seq: int
+    new: bool
+    status: str
+    answer_group: str | None
+    deliveries: int
+    fence: int | None = None
+    session_id: str | None = None
+    flushed: int = 0
+
+
+class Inbox:
+    """Group commit of inbound rows. Nothing is acknowledged before ``first_seen`` returns (N-01)."""
+
+    def __init__(self, database: Database, outbox: SqlOutbox, clock: Clock, limits: Limits) -> None:
+        self._database = database
+        self._outbox = outbox
+        self._clock = clock
+        self._limits = limits
+        self._waiting: list[tuple[Arrival, asyncio.Future[Seen]]] = []
+        self._flusher: asyncio.Task[None] | None = None
+
+    async def first_seen(self, arrival: Arrival) -> Seen:
+        """Store the message or find its first delivery. Raises DatabaseBusy; then nothing may be acknowledged."""
+        future: asyncio.Future[Seen] = asyncio.get_running_loop().create_future()
+        self._waiting.append((arrival, future))
+        if self._flusher is None:
+            self._flusher = asyncio.create_task(self._flush())
+        return await future
+
+    async def _flush(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+                await self._store(batch)
+        finally:
+            self._flusher = None
+
+    async def _store(self, batch: list[tuple[Arrival, asyncio.Future[Seen]]]) -> None:
+        arrivals = [arrival for arrival, _ in batch]
+        try:
+            seen = await self._database.write(lambda connection: self._admit(connection, arrivals))
+        except Exception as error:  # noqa: BLE001 -- belongs to the callers of first_seen, all of them
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), row in zip(batch, seen, strict=True):
+            if not future.done():
+                future.set_result(row)
+
+    def _admit(self, connection: Connection, arrivals: Sequence[Arrival]) -> list[Seen]:
+        fresh = _insert(connection, arrivals)
+        found: dict[str, Seen] = {}
+        for arrival in sorted(arrivals, key=lambda item: (item.conversation_id, fresh.get(item.message.idempotency_key, 0))):
+            key = arrival.message.idempotency_key
+            if key not in found and key in fresh:
+                found[key] = self._admit_new(connection, arrival, fresh[key])
+            elif key not in found:
+                found[key] = _redelivered(connection, key)
+        first: set[str] = set()
+        answers = []
+        for arrival in arrivals:
+            key = arrival.message.idempotency_key
+            seen = found[key]
+            answers.append(seen if key not in first else Seen(seen.seq, False, seen.status, seen.answer_group, 2))
+            first.add(key)
+        return answers
+
+    def _admit_new(self, connection: Connection, arrival: Arrival, seq: int) -> Seen:
+        if arrival.lane == "none":
+            return Seen(seq, True, "done", None, 1)
+        if arrival.lane in ("turn", "single") and self._is_too_much(connection, arrival, seq):
+            connection.execute(update(_ROW).where(_ROW.c.seq == seq).values(status="refused"))
+            return Seen(seq, True, "refused", None, 1)
+        now = self._clock.now_ms()
+        session_id = touch_conversation(connection, arrival.message, now)
+        flushed = self._outbox.flush_parked(connection, arrival.conversation_id)
+        fence = None
+        if arrival.claim_as is not None and arrival.lane != "fast":
+            fence = claim_conversation(connection, arrival.conversation_id, arrival.claim_as)
+        return Seen(seq, True, "received", None, 1, fence, session_id, flushed)
+
+    def _is_too_much(self, connection: Connection, arrival: Arrival, seq: int) -> bool:
+        """Whether this message is beyond what one person or one tenant may have waiting (N-09)."""
+        here = _ROW.c.conversation_id == arrival.conversation_id
+        minute_ago = arrival.message.received_at_ms - 60_000
+        waiting = select(func.count()).select_from(_ROW).where(here, _ROW.c.status == "received", _ROW.c.seq < seq)
+        recent = (
+            select(func.count())
+            .select_from(_ROW)
+            .where(here, _ROW.c.received_at_ms > minute_ago, _ROW.c.lane.in_(("turn", "single")), _ROW.c.seq < seq)
+            .where(_ROW.c.status != "refused")
+        )
+        if connection.execute(waiting).scalar_one() >= self._limits.waiting_per_person:
+            return True
+        if connection.execute(recent).scalar_one() >= self._limits.turns_per_minute:
+            return True
+        queued = (
+            select(_ROW.c.seq)
+            .where(_ROW.c.status == "received", _ROW.c.tenant_id == arrival.message.tenant_id)
+            .limit(self._limits.queued_per_tenant + 1)
+        )
+        return len(connection.execute(queued).all()) > self._limits.queued_per_tenant
+
+
+def _insert(connection: Connection, arrivals: Sequence[Arrival]) -> dict[str, int]:
+    """Insert every arrival once; returns key → seq of those that were new. Sorted, so two processes cannot deadlock."""
+    values = {arrival.message.idempotency_key: _values(arrival) for arrival in reversed(arrivals)}
+    ordered = list(reversed(values.values())) if len(values) == 1 else _in_order(arrivals, values)
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(_ROW).on_conflict_do_nothing(index_elements=["key"]).returning(_ROW.c.key, _ROW.c.seq)
+    return {key: int(seq) for key, seq in connection.execute(statement, ordered)}
+
+
+def _in_order(arrivals: Sequence[Arrival], values: dict[str, dict[str, object]]) -> list[dict[str, object]]:
+    """Rows in arrival order (``seq`` is the order of arrival), each key once."""
+    seen: set[str] = set()
+    ordered = []
+    for arrival in arrivals:
+        key = arrival.message.idempotency_key
+        if key not in seen:
+            seen.add(key)
+            ordered.append(values[key])
+    return ordered
+
+
+def _values(arrival: Arrival) -> dict[str, object]:
+    message = arrival.message
+    return {
+        "key": message.idempotency_key,
+        "tenant_id": message.tenant_id,
+        "account_id": message.account_id,
+        "conversation_id": arrival.conversation_id,
+        "user_id": message.user_id,
+        "kind": message.kind if message.event is None else f"event:{message.event.name}",
+        "lane": arrival.lane,
+        "message_id": message.message_id,
+        "status": "done" if arrival.lane == "none" else "received",
+        "body": None if arrival.lane == "none" else wire.to_json(message),
+        "deliveries": 1,
+        "attempts": 0,
+        "deaths": 0,
+        "stop_requested": False,
+        "sent_at_ms": message.sent_at_ms,
+        "received_at_ms": message.received_at_ms,
+    }
+
+
+def _redelivered(connection: Connection, key: str) -> Seen:
+    row = connection.execute(
+        update(_ROW)
+        .where(_ROW.c.key == key)
+        .values(deliveries=_ROW.c.deliveries + 1)
+        .returning(_ROW.c.seq, _ROW.c.status, _ROW.c.answer_group, _ROW.c.deliveries)
+    ).one()
+    return Seen(row.seq, False, row.status, row.answer_group, row.deliveries)

@@ -1,0 +1,147 @@
+"""The right to run a turn in a conversation: one claim with a fence, renewed while it is used (N-02)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from sqlalchemy import Connection, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from agent.protocol import InboundMessage
+from config import lease
+from config.columns import table_of
+from config.database import Database
+from config.errors import YizhanError
+from config.ids import new_id
+from config.logging import get_logger, log
+from gateway.models import Inbound
+from memory.keys import conversation_id
+from memory.models import Conversation as ConversationRow
+from memory.models import Session
+
+_CONVERSATION = table_of(ConversationRow)
+_SESSION = table_of(Session)
+_INBOUND = table_of(Inbound)
+_logger = get_logger(__name__)
+
+
+def touch_conversation(connection: Connection, message: InboundMessage, now_ms: int) -> str:
+    """Make sure the conversation and its current session exist, note the person's act; returns the session id."""
+    key = conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id)
+    act = "message" if message.event is None else message.event.name
+    touched = (
+        update(_CONVERSATION)
+        .where(_CONVERSATION.c.id == key)
+        .values(last_inbound_ms=now_ms, last_act_ms=now_ms, last_act_kind=act)
+        .returning(_CONVERSATION.c.session_id)
+    )
+    row = connection.execute(touched).first()
+    if row is None:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        connection.execute(
+            dialect.insert(_CONVERSATION)
+            .values(
+                id=key,
+                tenant_id=message.tenant_id,
+                account_id=message.account_id,
+                chat_type=message.chat_type,
+                peer_id=message.peer_id,
+                user_id=message.user_id,
+                id_type=message.id_type,
+                fence=0,
+                created_at_ms=now_ms,
+            )
+            .on_conflict_do_nothing()
+        )
+        row = connection.execute(touched).one()
+    return row.session_id or _first_session(connection, message.tenant_id, key, now_ms)
+
+
+def _first_session(connection: Connection, tenant_id: str, conversation: str, now_ms: int) -> str:
+    session = new_id("s")
+    connection.execute(
+        _SESSION.insert().values(
+            id=session, tenant_id=tenant_id, conversation_id=conversation, memory_version=0, turns=0, started_at_ms=now_ms
+        )
+    )
+    connection.execute(update(_CONVERSATION).where(_CONVERSATION.c.id == conversation).values(session_id=session))
+    return session
+
+
+def claim_conversation(connection: Connection, conversation: str, owner: str) -> int | None:
+    """Take the conversation's claim if it is free; the new fence, or None."""
+    return lease.claim(connection, _CONVERSATION, _CONVERSATION.c.id == conversation, owner)
+
+
+def check_fence(connection: Connection, conversation: str, fence: int) -> None:
+    """Raise FenceLost unless this fence still holds; every write of a turn starts with it."""
+    lease.check(connection, _CONVERSATION, _CONVERSATION.c.id == conversation, fence)
+
+
+def release_if_idle(connection: Connection, conversation: str, fence: int) -> bool:
+    """Give the claim back unless messages still wait; True when it was given back."""
+    waiting = (
+        select(_INBOUND.c.seq)
+        .where(
+            _INBOUND.c.conversation_id == conversation,
+            _INBOUND.c.status == "received",
+            _INBOUND.c.lane.in_(("turn", "single")),
+        )
+        .limit(1)
+    )
+    if connection.execute(waiting).first() is not None:
+        return False
+    lease.release(connection, _CONVERSATION, _CONVERSATION.c.id == conversation, fence)
+    return True
+
+
+class Claim:
+    """A held claim: renews itself every 5 s and tells when it was lost."""
+
+    def __init__(self, database: Database, conversation: str, owner: str, fence: int) -> None:
+        self.conversation = conversation
+        self.owner = owner
+        self.fence = fence
+        self.lost = asyncio.Event()
+        self._database = database
+        self._on_renew: list[Callable[[Connection], None]] = []
+        self._renewer = asyncio.create_task(self._renew())
+
+    def also(self, work: Callable[[Connection], None]) -> None:
+        """Run ``work`` in every renewal's transaction (looking for a stop request)."""
+        self._on_renew.append(work)
+
+    def forget(self) -> None:
+        """Drop what ``also`` added; the next turn brings its own."""
+        self._on_renew.clear()
+
+    def close(self) -> None:
+        """Stop renewing; the lease runs out or was released."""
+        self._renewer.cancel()
+
+    async def release(self) -> None:
+        """Stop renewing and give the claim back."""
+        self.close()
+        await self._database.write(
+            lambda connection: lease.release(connection, _CONVERSATION, _CONVERSATION.c.id == self.conversation, self.fence)
+        )
+
+    async def _renew(self) -> None:
+        while not self.lost.is_set():
+            await asyncio.sleep(lease.RENEW_S)
+            try:
+                held = await self._database.write(self._renew_once)
+            except YizhanError as error:
+                log(_logger, "claim.renew_failed", conversation=self.conversation, code=error.code)
+                continue
+            if not held:
+                log(_logger, "claim.lost", conversation=self.conversation, fence=self.fence)
+                self.lost.set()
+
+    def _renew_once(self, connection: Connection) -> bool:
+        held = lease.renew(connection, _CONVERSATION, _CONVERSATION.c.id == self.conversation, self.owner, self.fence)
+        if held:
+            for work in self._on_renew:
+                work(connection)
+        return held

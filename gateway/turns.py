@@ -1,0 +1,331 @@
+"""Runs the waiting turns of a conversation, in order, under its claim: the same code in gateway and worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, select, update
+
+from agent.protocol import Conversation, Deadline, InboundMessage, Reply, TurnResult
+from agent.services import AgentServices
+from agent.turn import run_turn
+from config.columns import table_of
+from config.errors import FenceLost, YizhanError
+from config.ids import new_id
+from config.logging import get_logger, log
+from gateway import texts, wire
+from gateway.answers import Stored, store_answer, store_job
+from gateway.capabilities import Capabilities
+from gateway.models import Inbound
+from gateway.outbox import SqlOutbox
+from gateway.sessions import Claim, check_fence, claim_conversation, release_if_idle
+from gateway.slots import FairSlots
+from gateway.waiters import Waiters
+from memory.models import Conversation as ConversationRow
+
+_ROW = table_of(Inbound)
+_CONVERSATION = table_of(ConversationRow)
+_logger = get_logger(__name__)
+_JOIN_LIMIT = 20
+MAX_ATTEMPTS = 2
+MAX_DEATHS = 5
+_CLAIM_RETRIES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The next turn: inbound rows in order (joined fragments after the first) as one message."""
+
+    seqs: tuple[int, ...]
+    message: InboundMessage
+    where: Conversation
+    attempts: int
+    deaths: int
+
+
+class StopFlag:
+    """One running turn's stop signal: set by its person, or when its claim was lost."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def requested(self) -> bool:
+        """True once the turn should end."""
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Return when the turn should end."""
+        await self._event.wait()
+
+    def set(self) -> None:
+        """Ask the turn to end; safe from any thread."""
+        self._loop.call_soon_threadsafe(self._event.set)
+
+
+class TurnRunner:
+    """Drains conversations. At most one drain a conversation and process; the claim makes it one over all processes."""
+
+    def __init__(
+        self,
+        services: AgentServices,
+        outbox: SqlOutbox,
+        capabilities: Capabilities,
+        waiters: Waiters,
+        owner: str | None = None,
+    ) -> None:
+        self.owner = owner or new_id("o")
+        self._services = services
+        self._database = services.database
+        self._outbox = outbox
+        self._capabilities = capabilities
+        self._waiters = waiters
+        self._slots = FairSlots(services.settings.limits.concurrent_turns)
+        self._drains: dict[str, asyncio.Task[None]] = {}
+        self._stops: dict[str, StopFlag] = {}
+        self._closing = False
+
+    def is_draining(self, conversation: str) -> bool:
+        """Whether this process is working on the conversation."""
+        return conversation in self._drains
+
+    def start(self, conversation: str, fence: int | None = None) -> asyncio.Task[None] | None:
+        """Begin draining unless already at it. ``fence`` is a claim this process holds already."""
+        if conversation in self._drains:
+            return self._drains[conversation]
+        if self._closing:
+            return None
+        task = asyncio.create_task(self._drain(conversation, fence))
+        self._drains[conversation] = task
+        task.add_done_callback(lambda done: self._drained(conversation, done))
+        return task
+
+    def stop_local(self, conversation: str) -> None:
+        """Tell the turn running here, if any, to stop at once."""
+        if (flag := self._stops.get(conversation)) is not None:
+            flag.set()
+
+    async def close(self, grace_s: float) -> None:
+        """Take nothing new, let running turns finish for ``grace_s``, then stop them; unfinished rows stay for others."""
+        self._closing = True
+        running = list(self._drains.values())
+        if running:
+            _, late = await asyncio.wait(running, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _drained(self, conversation: str, task: asyncio.Task[None]) -> None:
+        self._drains.pop(conversation, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            code = error.code if isinstance(error, YizhanError) else type(error).__name__
+            log(_logger, "turn.drain_failed", conversation=conversation, code=code)
+
+    async def _drain(self, conversation: str, fence: int | None) -> None:
+        if fence is None:
+            fence = await self._claim(conversation)
+        if fence is None:
+            return
+        claim = Claim(self._database, conversation, self.owner, fence)
+        released = False
+        try:
+            while not claim.lost.is_set():
+                batch = await self._database.write(
+                    lambda c: _take_batch(c, conversation, claim.fence, self._services.clock.now_ms())
+                )
+                if batch is None:
+                    released = True
+                    return
+                released = await self._run(claim, batch)
+                if released:
+                    return
+        except FenceLost:
+            log(_logger, "turn.fence_lost", conversation=conversation, fence=claim.fence)
+        finally:
+            claim.close()
+            if not released:
+                await self._give_back(claim)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Release early so another process need not wait for the lease to run out."""
+        with contextlib.suppress(YizhanError):
+            await asyncio.shield(claim.release())
+
+    async def _claim(self, conversation: str) -> int | None:
+        """Take the claim; while another process holds it, keep trying a little, in case it is just letting go."""
+        for pause_s in (*_CLAIM_RETRIES_S, None):
+            fence = await self._database.write(lambda c: claim_conversation(c, conversation, self.owner))
+            if fence is not None or pause_s is None:
+                return fence
+            await asyncio.sleep(pause_s)
+        return None
+
+    async def _run(self, claim: Claim, batch: Batch) -> bool:
+        """One turn from its messages to its committed answer; True when the claim was given back with it."""
+        stop = StopFlag()
+        claim.also(lambda connection: _look_for_stop(connection, batch.seqs, stop))
+        self._stops[claim.conversation] = stop
+        lost = asyncio.create_task(_stop_when_lost(claim, stop))
+        try:
+            if batch.deaths >= MAX_DEATHS:
+                result = _dead(batch)
+            else:
+                async with self._slots.hold(batch.where.tenant_id):
+                    result = await self._answer(batch, stop)
+            return await self._commit(claim, batch, result)
+        finally:
+            lost.cancel()
+            claim.forget()
+            self._stops.pop(claim.conversation, None)
+
+    async def _answer(self, batch: Batch, stop: StopFlag) -> TurnResult:
+        capability = self._capabilities.of(batch.where.account_id)
+        deadline = Deadline(self._services.clock.monotonic() + self._services.settings.limits.turn_s)
+        attempts = batch.attempts
+        while True:
+            try:
+                return await run_turn(self._services, batch.message, batch.where, deadline, capability, stop)
+            except FenceLost:
+                raise
+            except Exception as error:  # noqa: BLE001 -- the turn's boundary: whatever failed in it is this turn's failure
+                attempts += 1
+                code = error.code if isinstance(error, YizhanError) else type(error).__name__
+                log(_logger, "turn.failed", seq=batch.seqs[0], attempt=attempts, code=code)
+                if attempts >= MAX_ATTEMPTS:
+                    return replace(_dead(batch), error_code=code)
+
+    async def _commit(self, claim: Claim, batch: Batch, result: TurnResult) -> bool:
+        capability = self._capabilities.of(batch.where.account_id)
+        now = self._services.clock.now_ms()
+
+        def write(connection: Connection) -> tuple[Stored, bool]:
+            check_fence(connection, claim.conversation, claim.fence)
+            for change in result.writes:
+                change(connection)
+            stored = store_answer(
+                connection,
+                self._outbox,
+                batch.where,
+                batch.message,
+                batch.seqs,
+                result.replies,
+                capability=capability,
+                reserve_ms=self._waiters.reserve_ms(batch.seqs),
+                status=_status(result),
+                now_ms=now,
+                error_code=result.error_code,
+            )
+            if result.job is not None:
+                job = store_job(connection, batch.where, result.job, batch.seqs[0], now)
+                stored = replace(stored, job_id=job)
+            return stored, release_if_idle(connection, claim.conversation, claim.fence)
+
+        stored, released = await self._write_answer(write, batch)
+        log(_logger, "turn.stored", seq=batch.seqs[0], outcome=result.outcome, joined=len(batch.seqs) - 1)
+        await self.announce(batch.seqs, stored)
+        return released
+
+    async def _write_answer(self, write: Callable[[Connection], tuple[Stored, bool]], batch: Batch) -> tuple[Stored, bool]:
+        """Commit; a busy database is tried again while the claim lives, since the answer exists already."""
+        for pause_s in (0.2, 0.5, 1.0, 2.0, 4.0):
+            try:
+                return await self._database.write(write)
+            except FenceLost:
+                raise
+            except YizhanError as error:
+                if not error.retryable:
+                    raise
+                log(_logger, "turn.store_retry", seq=batch.seqs[0], code=error.code)
+                await asyncio.sleep(pause_s)
+        return await self._database.write(write)
+
+    async def ring_outbox(self, key: str) -> None:
+        """Wake delivery: something became due."""
+        await self._services.bell.ring("outbox", key)
+
+    async def announce(self, seqs: Sequence[int], stored: Stored) -> None:
+        """Tell whoever waits; without anybody waiting a reservation is given to delivery at once."""
+        taken = self._waiters.resolve(seqs, stored.group)
+        if stored.group is not None:
+            if stored.reserved and not taken:
+                group = stored.group
+                await self._database.write(lambda c: self._outbox.release_passive(c, group))
+            await self._services.bell.ring("outbox", stored.group)
+        if stored.job_id is not None:
+            await self._services.bell.ring("task", stored.job_id)
+
+
+def _take_batch(connection: Connection, conversation: str, fence: int, now_ms: int) -> Batch | None:
+    """Lock, then load: under the fence, the next turn's rows, marked running. None (and the claim released) when idle."""
+    check_fence(connection, conversation, fence)
+    rows = connection.execute(
+        select(_ROW)
+        .where(_ROW.c.conversation_id == conversation, _ROW.c.status.in_(("received", "running")))
+        .where(_ROW.c.lane.in_(("turn", "single")))
+        .order_by(_ROW.c.seq)
+        .limit(_JOIN_LIMIT)
+    ).all()
+    if not rows:
+        release_if_idle(connection, conversation, fence)
+        return None
+    first, chosen = rows[0], [rows[0]]
+    for row in rows[1:]:
+        if first.lane != "turn" or row.lane != "turn":
+            break
+        if first.status == "running" and row.joined_seq != first.seq:
+            break
+        chosen.append(row)
+    seqs = tuple(int(row.seq) for row in chosen)
+    deaths = first.deaths + (1 if first.status == "running" else 0)
+    connection.execute(update(_ROW).where(_ROW.c.seq.in_(seqs)).values(status="running", deaths=deaths))
+    if len(seqs) > 1:
+        connection.execute(update(_ROW).where(_ROW.c.seq.in_(seqs[1:])).values(joined_seq=seqs[0]))
+    owner = connection.execute(select(_CONVERSATION).where(_CONVERSATION.c.id == conversation)).one()
+    message = _joined([wire.from_json(row.body) for row in chosen])
+    where = Conversation(
+        tenant_id=message.tenant_id,
+        account_id=message.account_id,
+        conversation_id=conversation,
+        session_id=owner.session_id,
+        user_id=message.user_id,
+        id_type=message.id_type,
+        chat_type=message.chat_type,
+        fence=fence,
+        inbound_seq=seqs[0],
+    )
+    return Batch(seqs, message, where, first.attempts, deaths)
+
+
+def _joined(messages: list[InboundMessage]) -> InboundMessage:
+    """People write one request as several messages; together they are one, in order, said when the last was."""
+    if len(messages) == 1:
+        return messages[0]
+    return replace(messages[0], text="\n".join(m.text for m in messages), sent_at_ms=messages[-1].sent_at_ms)
+
+
+def _look_for_stop(connection: Connection, seqs: Sequence[int], stop: StopFlag) -> None:
+    asked = select(_ROW.c.seq).where(_ROW.c.seq.in_(seqs), _ROW.c.stop_requested.is_(True)).limit(1)
+    if connection.execute(asked).first() is not None:
+        stop.set()
+
+
+async def _stop_when_lost(claim: Claim, stop: StopFlag) -> None:
+    await claim.lost.wait()
+    stop.set()
+
+
+def _dead(batch: Batch) -> TurnResult:
+    question = texts.quote(batch.message.text)
+    apology = texts.APOLOGY.format(question=question) if question else texts.APOLOGY_EMPTY
+    return TurnResult(replies=(Reply(apology),), outcome="failed", error_code="died")
+
+
+def _status(result: TurnResult) -> str:
+    return {"failed": "failed", "stopped": "stopped"}.get(result.outcome, "done")
