@@ -1,0 +1,261 @@
+"""Keeps child processes running: starts them, restarts the dead within a second, for ever, and stops them all in time."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from config.errors import YizhanError
+from config.logging import get_logger, log
+from config.settings import child_environment
+
+FATAL_EXIT = 78
+"""A child ends with this when starting it again cannot help (settings, a newer database)."""
+
+STOP_S = 8.0
+LAST_STOP_S = 1.5
+_QUICK_S = 5.0
+_LOG_BYTES = 20 * 1024 * 1024
+_LOG_KEEP = 3
+_PR_SET_PDEATHSIG = 1
+_logger = get_logger(__name__)
+
+
+class AlreadyRunning(YizhanError):
+    """Another supervisor works in this data folder."""
+
+    code = "already_running"
+
+
+@dataclass(slots=True)
+class Child:
+    """One process to keep alive. ``last`` marks what others depend on: it is stopped after them."""
+
+    name: str
+    argv: Sequence[str]
+    environ: dict[str, str] = field(default_factory=dict)
+    last: bool = False
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    start_at: float = 0.0
+    quick_exits: int = 0
+
+
+class Supervisor:
+    """Runs children in one data folder, which it locks. Single-threaded; ``run`` blocks until a signal or ``stop()``."""
+
+    def __init__(self, data_dir: Path, children: Sequence[Child], *, to_terminal: bool = False) -> None:
+        self._run = data_dir / "run"
+        self._logs = data_dir / "logs"
+        self.children = list(children)
+        self.exit_code = 0
+        self._to_terminal = to_terminal
+        self._stopping = False
+        self._rotate_at = 0.0
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._die_with_parent = _death_signal()
+
+    def run(self, poll: Callable[[], None] | None = None, *, poll_s: float = 0.05) -> int:
+        """Start everything and keep it running; ``poll`` is called at least every ``poll_s`` until it unsets itself."""
+        self._logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        previous = self._take_signals()
+        try:
+            for child in self.children:
+                self._start(child)
+            while not self._stopping:
+                self._look_after()
+                if poll is not None:
+                    poll()
+                self._wait(poll_s)
+        finally:
+            self._stop_all()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(-1)
+        return self.exit_code
+
+    def stop(self, exit_code: int = 0) -> None:
+        """End ``run``: children are stopped in order, within ten seconds."""
+        self._stopping = True
+        self.exit_code = self.exit_code or exit_code
+
+    # children ---------------------------------------------------------------------------------------------------------
+    def _start(self, child: Child) -> None:
+        output = None if self._to_terminal else (self._logs / f"{child.name}.log").open("ab")
+        try:
+            child.process = subprocess.Popen(  # noqa: S603 -- the command lines are our own
+                child.argv,
+                env=child_environment(child.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=self._die_with_parent,  # safe: this process has one thread
+            )
+        except OSError as error:
+            child.process, child.start_at = None, time.monotonic() + 1.0
+            log(_logger, "child.not_started", 40, child=child.name, error=error)
+            return
+        finally:
+            if output is not None:
+                output.close()
+        child.started_at = time.monotonic()
+        write_pid(self._run / f"{child.name}.pid", child.process.pid)
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        for child in self.children:
+            if child.process is not None and child.process.poll() is not None:
+                self._died(child, child.process.returncode, now)
+            if child.process is None and now >= child.start_at and not self._stopping:
+                self._start(child)
+        if now >= self._rotate_at:
+            self._rotate_at = now + 60
+            for child in self.children:
+                _rotate(self._logs / f"{child.name}.log")
+
+    def _died(self, child: Child, code: int, now: float) -> None:
+        child.process = None
+        lived_s = now - child.started_at
+        if code == FATAL_EXIT:
+            log(_logger, "child.gave_up", 40, child=child.name, code=code)
+            self.stop(1)
+            return
+        child.quick_exits = child.quick_exits + 1 if code >= 0 and lived_s < _QUICK_S else 0
+        delay_s = restart_delay_s(child.quick_exits)
+        child.start_at = now + delay_s
+        log(_logger, "child.died", 30, child=child.name, code=code, lived_ms=int(lived_s * 1000), again_in_ms=int(delay_s * 1000))
+
+    def _stop_all(self) -> None:
+        first = [child for child in self.children if not child.last]
+        last = [child for child in self.children if child.last]
+        for group, limit_s in ((first, STOP_S), (last, LAST_STOP_S)):
+            running = [child.process for child in group if child.process is not None]
+            for process in running:
+                process.terminate()
+            deadline = time.monotonic() + limit_s
+            for process in running:
+                try:
+                    process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            for child in group:
+                (self._run / f"{child.name}.pid").unlink(missing_ok=True)
+
+    # signals ----------------------------------------------------------------------------------------------------------
+    def _take_signals(self) -> dict[int, signal._HANDLER]:
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        previous: dict[int, signal._HANDLER] = {}
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            previous[number] = signal.signal(number, lambda _number, _frame: self.stop())
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        return previous
+
+    def _wait(self, seconds: float) -> None:
+        ready, _, _ = select.select([self._wake_read], [], [], seconds)
+        if ready:
+            os.read(self._wake_read, 4096)
+
+
+def restart_delay_s(quick_exits: int) -> float:
+    """Killed, or the first few failures: at once. A program that keeps failing by itself: up to 5 s, never never."""
+    return 0.05 if quick_exits <= 1 else min(5.0, 0.1 * 2.0 ** (quick_exits - 1))
+
+
+def lock_folder(data_dir: Path) -> int:
+    """Take the data folder for this supervisor; returns the handle to keep open. Raises AlreadyRunning."""
+    path = data_dir / "run" / "up.lock"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(handle, 32).decode("ascii", "replace").strip() or "?"
+        os.close(handle)
+        raise AlreadyRunning(
+            f"{data_dir} 已经有一个 yizhan up 在运行（进程 {owner}）；先停掉它，或用 --data-dir 换一个目录"
+        ) from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    return handle
+
+
+def write_pid(path: Path, pid: int) -> None:
+    """Write a pid file in one step, so that a reader never sees half of it."""
+    partial = path.with_suffix(".pid.new")
+    partial.write_text(f"{pid}\n", "ascii")
+    partial.replace(path)
+
+
+def _death_signal() -> Callable[[], None] | None:
+    """What a child does before exec, so that it ends when the supervisor ends, even by kill -9 (Linux only)."""
+    if sys.platform != "linux":
+        return None
+    library, supervisor = ctypes.CDLL(None, use_errno=True), os.getpid()
+
+    def ask() -> None:
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != supervisor:
+            os._exit(1)
+
+    return ask
+
+
+def await_orphans(run: Path, names: Sequence[str], limit_s: float = 12.0) -> None:
+    """Wait for children of a supervisor that was killed: they end by themselves and still hold ports. The pid files they
+    left are removed."""
+    deadline = time.monotonic() + limit_s
+    for name in names:
+        path = run / f"{name}.pid"
+        while (pid := read_pid(path)) is not None and _is_ours(pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        path.unlink(missing_ok=True)
+
+
+def read_pid(path: Path) -> int | None:
+    """The pid in a pid file, or None."""
+    try:
+        return int(path.read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether the pid is alive and not somebody else's reused number."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return any(word in words for word in (b"gateway.cli", b"scripts.simulator", b"valkey", b"redis"))
+
+
+def _rotate(path: Path) -> None:
+    """Copy and truncate a log that grew large; its writer appends, so it goes on at the new end."""
+    try:
+        if path.stat().st_size < _LOG_BYTES:
+            return
+    except OSError:
+        return
+    for number in range(_LOG_KEEP - 1, 0, -1):
+        older = path.with_suffix(f".log.{number}")
+        if older.exists():
+            older.replace(path.with_suffix(f".log.{number + 1}"))
+    shutil.copyfile(path, path.with_suffix(".log.1"))
+    os.truncate(path, 0)
