@@ -1,0 +1,154 @@
+"""Chat commands: whole-message words matched before any model, and what they answer."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal
+
+from agent import texts
+from agent.people import is_operator
+from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
+from agent.services import AgentServices
+from tools.models import PendingAction
+
+CommandName = Literal["help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A recognized command. ``only_if_parked``: the word (a bare 1) counts only where an answer waits to be pulled."""
+
+    name: CommandName
+    only_if_parked: bool = False
+
+
+_FAST: dict[str, Command] = {
+    **dict.fromkeys(("帮助", "help", "帮助菜单"), Command("help")),
+    **dict.fromkeys(("状态", "status", "进度"), Command("status")),
+    **dict.fromkeys(("停止", "stop", "停下", "停"), Command("stop")),
+    **dict.fromkeys(("继续", "更多", "下一页", "more", "continue"), Command("pull")),
+    "1": Command("pull", only_if_parked=True),
+    **dict.fromkeys(("工具", "tools", "工具列表"), Command("tools")),
+    **dict.fromkeys(("待确认", "pending"), Command("pending")),
+}
+_ORDERED: dict[str, Command] = {
+    **dict.fromkeys(("新会话", "新对话", "new"), Command("new_session")),
+    **dict.fromkeys(("重试", "retry", "再试一次"), Command("retry")),
+    **dict.fromkeys(("诊断", "doctor"), Command("doctor")),
+}
+_HARMLESS_TO_ASK = {"help", "status", "tools", "pending"}
+_MAX_CHARS = 64
+
+
+def fast_command(message: InboundMessage, bot_name: str | None = None) -> Command | None:
+    """The command that is answered at once, beside whatever runs: 帮助 状态 停止 继续 工具 待确认. Whole message only."""
+    return _match(message, _FAST, bot_name)
+
+
+def ordered_command(message: InboundMessage, bot_name: str | None = None) -> Command | None:
+    """The command that waits for its place in the conversation: 新会话 重试 诊断. Whole message only."""
+    return _match(message, _ORDERED, bot_name)
+
+
+def _match(message: InboundMessage, words: dict[str, Command], bot_name: str | None) -> Command | None:
+    if message.kind not in ("text", "voice") or len(message.text) > _MAX_CHARS:
+        return None
+    word, asks = normalize(message.text, bot_name)
+    command = words.get(word)
+    if command is None or (asks and command.name not in _HARMLESS_TO_ASK):
+        return None
+    return command
+
+
+def normalize(text: str, bot_name: str | None = None) -> tuple[str, bool]:
+    """The bare lower-case word and whether it was asked: NFKC, own mention, leading slash and punctuation removed."""
+    plain = unicodedata.normalize("NFKC", text).strip().casefold()
+    if bot_name:
+        mention = "@" + unicodedata.normalize("NFKC", bot_name).casefold()
+        if plain.startswith(mention):
+            plain = re.sub(r"^[\s,:]+", "", plain[len(mention) :])
+    asks = plain.rstrip("。.!~… ").endswith(("?", "吗"))
+    return plain.lstrip("/、").strip(_PUNCTUATION), asks
+
+
+_PUNCTUATION = " \t\r\n。.,!?~…;:、「」『』“”\"'()【】[]《》<>"
+
+
+async def answer_fast(
+    services: AgentServices, command: Command, message: InboundMessage, where: Conversation, capability: Capability
+) -> TurnResult:
+    """Answer a fast command. Takes no claim, loads no session, writes nothing; at most one small read (under 100 ms)."""
+    if command.name == "help":
+        return _said(help_text(services, message, capability))
+    if command.name == "status":
+        return _said(await _status(services, where))
+    if command.name == "stop":
+        count = await services.ops.stop(where)
+        return _said(texts.STOP_DONE.format(count=count) if count else texts.STOP_NOTHING)
+    if command.name == "tools":
+        return _said(await tools_text(services, message, where, capability))
+    if command.name == "pull":
+        return await services.ops.pull(where)
+    return _said(texts.STATUS_IDLE)
+
+
+def help_text(services: AgentServices, message: InboundMessage, capability: Capability) -> str:
+    """帮助: only what this person may use."""
+    names: list[str] = ["status", "new_session", "stop", "pull", "retry"]
+    if capability.trusted:
+        names += ["tools", "pending"]
+    if is_operator(services.settings, message):
+        names.append("doctor")
+    lines = "\n".join(f"· {texts.HELP_LINES[name]}" for name in names)
+    return f"{texts.HELP_TITLE}\n{lines}"
+
+
+async def tools_text(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> str:
+    """工具: the tools this person may use, one line each."""
+    from agent.toolbox import Toolbox
+
+    offers = Toolbox(services, message, where, capability).offered() if capability.trusted else []
+    if not offers:
+        return texts.TOOLS_NONE
+    return "\n".join([texts.TOOLS_TITLE, *(f"· {offer.description.splitlines()[0]}" for offer in offers)])
+
+
+async def _status(services: AgentServices, where: Conversation) -> str:
+    work = await services.ops.work(where)
+    lines = [texts.STATUS_TITLE if work else texts.STATUS_IDLE]
+    for number, item in enumerate(work, 1):
+        state = texts.STATE_NAMES.get(item.state, item.state)
+        lines.append(
+            texts.STATUS_LINE.format(number=number, question=texts.short(item.question), state=state, age=texts.age(item.age_s))
+        )
+    table = PendingAction.__table__  # type: ignore[attr-defined]
+    waiting = await services.database.read(
+        lambda connection: connection.execute(
+            table.select()
+            .with_only_columns(table.c.id)
+            .where(
+                table.c.tenant_id == where.tenant_id,
+                table.c.conversation_id == where.conversation_id,
+                table.c.status == "pending",
+                table.c.expires_at_ms > services.clock.now_ms(),
+            )
+        ).all()
+    )
+    if waiting:
+        lines.append(texts.STATUS_WAITING_CONFIRM.format(count=len(waiting)))
+    lines.append(services.router.describe())
+    return "\n".join(lines)
+
+
+def doctor(services: AgentServices, message: InboundMessage, capability: Capability) -> TurnResult:
+    """诊断: a job for operators; its receipt promises only what the channel can keep (N-26)."""
+    if not is_operator(services.settings, message):
+        return _said(texts.DOCTOR_DENIED)
+    receipt = texts.JOB_PUSH if capability.can_push else texts.JOB_PULL
+    return TurnResult(replies=(Reply(receipt),), outcome="deferred", job=JobRequest("doctor"))
+
+
+def _said(text: str) -> TurnResult:
+    return TurnResult(replies=(Reply(text),), outcome="command")

@@ -1,0 +1,104 @@
+"""The Model protocol and what travels through it: messages, tool calls, replies, and the ways a model can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from agent.protocol import Deadline
+from config.errors import YizhanError
+
+Role = Literal["system", "user", "assistant", "tool"]
+ErrorKind = Literal["connect", "timeout", "busy", "server", "refused", "empty", "bad_body", "bad_tool_json", "not_allowed"]
+"""connect: nobody answered; busy: 429; server: 5xx; refused: another 4xx; bad_body: no JSON, a cut stream; not_allowed: no
+route may see this data."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call the model asks for. ``arguments`` is JSON text that parses to an object (M05)."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a prompt. A ``tool`` message answers the call ``tool_call_id``."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOffer:
+    """A tool as it is offered to a model. ``examples`` and ``triggers`` serve the rule model and are not sent anywhere."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    examples: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts of one call; ``estimated`` when the endpoint did not tell and we counted characters."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a model said: text, tool calls, or both."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    finish_reason: str | None = None
+
+
+class ModelError(YizhanError):
+    """A model call that gave no usable answer. ``kind`` decides whether another route may be tried."""
+
+    def __init__(self, kind: ErrorKind, detail: str = "", *, status: int | None = None, draft: ModelReply | None = None) -> None:
+        super().__init__(f"model call failed: {kind}{f' ({detail})' if detail else ''}", code=f"model_{kind}")
+        self.kind: ErrorKind = kind
+        self.status = status
+        self.draft = draft
+        """The unusable reply itself, so that the model can be shown what was wrong (``bad_tool_json``)."""
+        self.retryable = kind not in ("refused", "not_allowed")
+
+
+class Model(Protocol):
+    """Something that completes a conversation."""
+
+    async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer], deadline: Deadline) -> ModelReply:
+        """The next assistant message. Raises ModelError; never returns an empty reply; never outlives ``deadline``."""
+        ...
+
+
+@runtime_checkable
+class Transcriber(Protocol):
+    """Something that turns a recording into text."""
+
+    async def transcribe(self, file_name: str, audio: bytes, deadline: Deadline) -> str:
+        """The words. Raises ModelError."""
+        ...
+
+
+def estimate_tokens(text: str) -> int:
+    """A cautious token count of mixed Chinese and English: one per CJK character, one per three others."""
+    wide = sum(1 for char in text if ord(char) >= 0x2E80)
+    return wide + (len(text) - wide + 2) // 3

@@ -1,0 +1,226 @@
+"""The loop of one turn: model and tools take turns until there is an answer or a budget ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from agent import texts
+from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolCall, ToolOffer
+from agent.llm.router import DataPermission, RouteLog, Router
+from agent.ports import StopSignal
+from agent.protocol import Deadline, Outcome, Reply, Write
+from agent.toolbox import Called
+from config.clock import Clock
+from config.schema import Limits, Purpose
+
+T = TypeVar("T")
+_INVALID_LIMIT = 2
+
+
+class Stopped(Exception):
+    """The person said 停止, or the claim was lost."""
+
+
+class ToolPort(Protocol):
+    """What the loop needs of tools (agent.toolbox)."""
+
+    def offered(self) -> list[ToolOffer]:
+        """The tools this person may use."""
+        ...
+
+    async def call(self, call_id: str, name: str, arguments: str) -> Called:
+        """Run or park one call."""
+        ...
+
+
+@dataclass(slots=True)
+class LoopResult:
+    """What came out: text of the answer, confirmation prompts in order, writes, and what it took."""
+
+    text: str = ""
+    outcome: Outcome = "answered"
+    prompts: list[Reply] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    model_calls: int = 0
+    tool_calls: int = 0
+    error_code: str | None = None
+
+
+@dataclass(slots=True)
+class Loop:
+    """One turn's loop. ``run`` never raises ModelError: a failure is an outcome."""
+
+    router: Router
+    rule: Model
+    tools: ToolPort
+    limits: Limits
+    clock: Clock
+    deadline: Deadline
+    stop: StopSignal
+    permission: DataPermission
+    purpose: Purpose
+    log: RouteLog
+    result: LoopResult = field(default_factory=LoopResult)
+    _said: list[str] = field(default_factory=list)
+    _found: list[str] = field(default_factory=list)
+    _invalid: int = 0
+    _parked: dict[str, Called] = field(default_factory=dict)
+
+    async def run(self, messages: Sequence[ChatMessage]) -> LoopResult:
+        """Model, tools, model, ... until the answer; an honest partial answer at a budget's end."""
+        history = list(messages)
+        offers = self.tools.offered()
+        try:
+            while (ended := self._budget_ended()) is None:
+                reply = await self._ask(history, offers)
+                if not reply.tool_calls:
+                    return self._answer(reply.text)
+                self._keep(reply.text)
+                history.append(ChatMessage("assistant", reply.text, reply.tool_calls))
+                if await self._call_all(reply.tool_calls, history):
+                    return self._asked()
+                if self._invalid >= _INVALID_LIMIT and self._last_invalid:
+                    return self._answer(texts.INVALID_ASK.format(problems=self._last_invalid), outcome="asked")
+            return self._partial(ended)
+        except Stopped:
+            self.result.outcome = "stopped"
+            self.result.text = "\n".join(self._found)
+            self.result.prompts, self.result.writes = [], []
+            return self.result
+        except ModelError as error:
+            return self._failed(error)
+
+    _last_invalid: str = ""
+
+    async def _ask(self, history: list[ChatMessage], offers: list[ToolOffer]) -> ModelReply:
+        self.result.model_calls += 1
+        return await self._stoppable(
+            self.router.complete(
+                history,
+                offers,
+                self.deadline,
+                purpose=self.purpose,
+                permission=self.permission,
+                log=self.log,
+                rule=self.rule,
+            )
+        )
+
+    async def _call_all(self, calls: tuple[ToolCall, ...], history: list[ChatMessage]) -> bool:
+        """Run the reads and park the writes of one batch, each on its own (C28); every call gets its result at once, so
+        the history stays valid (C29). True when the turn ends here because everything waits for the person."""
+        waiting = 0
+        for call in calls:
+            if self.result.tool_calls >= self.limits.tool_calls:
+                called = Called("failed", "本轮的工具调用次数已用完，没有执行。")
+            else:
+                called = await self._call(call)
+            waiting += called.status == "awaiting_confirmation"
+            history.append(ChatMessage("tool", called.summary, tool_call_id=call.id))
+        return waiting == len(calls)
+
+    async def _call(self, call: ToolCall) -> Called:
+        key = f"{call.name}\n{_canonical(call.arguments)}"
+        if key in self._parked:
+            return self._parked[key]
+        self.result.tool_calls += 1
+        self.result.tools.append(call.name)
+        called = await self._stoppable(self.tools.call(call.id, call.name, call.arguments))
+        self.result.writes.extend(called.writes)
+        if called.prompt is not None:
+            self.result.prompts.append(called.prompt)
+        if called.status == "awaiting_confirmation":
+            self._parked[key] = called
+        elif called.status == "invalid":
+            self._invalid += 1
+            self._last_invalid = called.summary
+        elif called.status == "ok":
+            self._found.append(called.summary)
+        return called
+
+    async def _stoppable(self, work: Awaitable[T]) -> T:
+        if self.stop.requested:
+            _close(work)
+            raise Stopped
+        task = asyncio.ensure_future(work)
+        waiter = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Stopped
+            return task.result()
+        finally:
+            for pending in (task, waiter):
+                pending.cancel()
+            await asyncio.gather(task, waiter, return_exceptions=True)
+
+    def _budget_ended(self) -> str | None:
+        if self.result.model_calls >= self.limits.model_calls:
+            return "model_calls"
+        if self.result.tool_calls >= self.limits.tool_calls:
+            return "tool_calls"
+        if self.log.prompt_tokens + self.log.completion_tokens >= self.limits.turn_tokens:
+            return "tokens"
+        return "time" if self.deadline.remaining_s(self.clock.monotonic()) <= 0 else None
+
+    def _keep(self, text: str) -> None:
+        text = text.strip()
+        if text and not any(text in said for said in self._said):
+            self._said = [said for said in self._said if said not in text] + [text]
+
+    def _answer(self, text: str, outcome: Outcome = "answered") -> LoopResult:
+        """Everything said in the run, each sentence once: text before a tool call is neither lost (DEL-31) nor doubled
+        (DEL-32)."""
+        self._keep(text)
+        self.result.text = "\n".join(self._said)
+        self.result.outcome = "asked" if self.result.prompts else outcome
+        return self.result
+
+    def _asked(self) -> LoopResult:
+        self.result.text = "\n".join(self._said)
+        self.result.outcome = "asked"
+        return self.result
+
+    def _partial(self, why: str) -> LoopResult:
+        reason = texts.PARTIAL_WHY[why]
+        found = [*self._said, *self._found]
+        if found:
+            body = "\n".join(found)
+            self.result.text = f"{texts.PARTIAL_TITLE.format(why=reason)}\n{body}"
+        else:
+            self.result.text = texts.PARTIAL_NOTHING.format(why=reason)
+        self.result.outcome = "partial"
+        return self.result
+
+    def _failed(self, error: ModelError) -> LoopResult:
+        out_of_time = error.kind == "timeout" and self.deadline.remaining_s(self.clock.monotonic()) <= 0
+        self.result.error_code = error.code
+        if self._found or self.result.prompts:
+            return self._partial("time") if out_of_time else self._cut_short(error)
+        self.result.outcome = "failed"
+        self.result.text = texts.failed(error.code)
+        return self.result
+
+    def _cut_short(self, error: ModelError) -> LoopResult:
+        reason = texts.FAILED_REASONS.get(error.code, texts.FAILED_OTHER)
+        self.result.text = "\n".join([texts.PARTIAL_TITLE.format(why=reason), *self._said, *self._found])
+        self.result.outcome = "partial"
+        return self.result
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
+    except ValueError:
+        return arguments
+
+
+def _close(work: Awaitable[object]) -> None:
+    close = getattr(work, "close", None)
+    if close is not None:
+        close()

@@ -1,0 +1,114 @@
+"""Every sentence the assistant itself says to a person."""
+
+from __future__ import annotations
+
+RULE_NOTICE_USER = "我没接大模型，只会几件固定的事：待办、提醒、查记录。回复「帮助」"
+RULE_NOTICE_CUSTOMER = "我没接大模型，只能回答常见问题。回复「帮助」"
+RULE_UNSURE = "这件事我没看懂，也不想乱猜。"
+RULE_CAN_DO = "我现在能帮你：\n{lines}\n直接用一句话说就行，例如「{example}」。"
+RULE_CAN_NOTHING = "我现在没有可用的工具。回复「帮助」看你能用的命令。"
+RULE_BOTH = "你是想「{first}」还是「{second}」？请说得具体一点。"
+RULE_GAVE_UP = "好的，先不做了。"
+RULE_NO_RECORD = "我在这次对话里没有找到相关的记录。"
+RULE_FOUND = "这是你在这次对话里说过的：\n{lines}"
+RULE_HELLO = "你好。要办的事直接发给我就行，回复「帮助」看我能做什么。"
+RULE_THANKS = "不客气。"
+
+HELP_TITLE = "你可以直接把要办的事发给我，也可以发这些命令："
+HELP_LINES: dict[str, str] = {
+    "help": "帮助：看我能做什么",
+    "status": "状态：看有什么正在处理",
+    "new_session": "新会话：换个话题，从头开始",
+    "stop": "停止：停下正在做的事",
+    "pull": "继续：取后面的内容或晚到的答案",
+    "retry": "重试：把没完成的那条再做一次",
+    "tools": "工具：列出我能用的工具",
+    "pending": "待确认：列出等你确认的操作",
+    "doctor": "诊断：检查系统（管理员）",
+}
+TOOLS_NONE = "现在没有你可以用的工具。"
+TOOLS_TITLE = "你可以让我用这些工具："
+
+STATUS_IDLE = "现在没有正在处理的事。"
+STATUS_TITLE = "正在处理的事："
+STATUS_LINE = "{number}. “{question}”：{state}（{age}）"
+STATE_NAMES: dict[str, str] = {
+    "running": "正在处理",
+    "waiting": "排队中",
+    "queued": "排队中",
+    "parked": "已有结果，回复「继续」查看",
+}
+STATUS_RULE = "模型：没接大模型（只会固定的几件事）"
+STATUS_MODEL = "模型：{names}"
+STATUS_WAITING_CONFIRM = "等你确认的操作：{count} 项，回复「待确认」查看"
+
+NEW_SESSION = "好的，我们重新开始。之前的对话不会带进来。"
+STOP_NOTHING = "现在没有正在做的事。"
+STOP_DONE = "好的，正在停下 {count} 项。"
+STOPPED = "已停下，“{question}”没有做完。"
+STOPPED_AFTER = "已停下，“{question}”没有做完。停下之前得到的：\n{text}"
+
+RETRY_NOTHING = "没有需要重试的消息。"
+RETRY_UNKNOWN = "上一个操作「{summary}」的结果还不清楚，可能已经执行，我不会自动重做。请先核实，确实没有执行再重新告诉我。"
+
+DOCTOR_DENIED = "「诊断」只有管理员能用。回复「帮助」看你能用的命令。"
+JOB_PUSH = "好的，正在处理，完成后通知你。"
+JOB_PULL = "好的，正在处理，稍后回复「继续」查看结果。"
+
+FAILED = "刚才没能完成({reason})，回复 重试 再来一次"
+FAILED_REASONS: dict[str, str] = {
+    "model_timeout": "超时",
+    "model_connect": "连不上模型服务",
+    "model_busy": "模型服务太忙",
+    "model_server": "模型服务出错",
+    "model_refused": "模型服务拒绝了请求",
+    "model_empty": "模型没有给出内容",
+    "model_bad_body": "模型的回答不完整",
+    "model_bad_tool_json": "模型的回答不完整",
+    "model_not_allowed": "没有允许使用的模型",
+    "database_busy": "数据库忙",
+    "timeout": "超时",
+}
+FAILED_OTHER = "内部出错"
+
+PARTIAL_TITLE = "这件事我没能全部做完（{why}），到目前为止："
+PARTIAL_NOTHING = "这件事我没能做完（{why}），还没有得到结果。可以把问题拆小一点再问我。"
+PARTIAL_WHY: dict[str, str] = {
+    "model_calls": "步骤太多",
+    "tool_calls": "查询次数太多",
+    "tokens": "内容太长",
+    "time": "时间到了",
+}
+INVALID_ASK = "要做这件事，我还需要你补充或更正：{problems}"
+
+MEDIA_UNREADABLE: dict[str, str] = {
+    "image": "暂时看不了图片，请用文字告诉我要做什么。",
+    "voice": "暂时听不了语音，请发文字，或在发送前转成文字。",
+    "video": "暂时看不了视频，请用文字告诉我要做什么。",
+    "file": "暂时不能读取文件{name}，请发文字。",
+    "link": "暂时打不开链接里的内容，请把要点发给我。",
+    "location": "收到你的位置，但我还不会用它，请用文字告诉我要做什么。",
+    "unsupported": "这种消息我还看不懂，请发文字。",
+}
+VOICE_NOT_HEARD = "这条语音没有听清，请再说一次或发文字。"
+EMPTY_TEXT = "我没有收到文字内容，请再发一次。"
+QUOTED_PROMPT_MARK = "（助手转述，不是确认单）"
+EXTERNAL_NOTE = "（本地模型暂时不可用，这条由外部模型 {route} 回答）"
+
+
+def failed(code: str | None) -> str:
+    """What a person is told about a turn that failed, with the way to go on (OA5-06)."""
+    return FAILED.format(reason=FAILED_REASONS.get(code or "", FAILED_OTHER))
+
+
+def short(text: str, limit: int = 20) -> str:
+    """The first characters of a text on one line, for quoting it back."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[:limit] + "…"
+
+
+def age(seconds: int) -> str:
+    """How long something takes already: 「12 秒」, 「3 分钟」."""
+    if seconds < 60:
+        return f"{max(0, seconds)} 秒"
+    return f"{seconds // 60} 分钟" if seconds < 3600 else f"{seconds // 3600} 小时"

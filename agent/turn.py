@@ -1,0 +1,254 @@
+"""One turn: load session, commands, context, loop, reply, transcript, writes. Reads the database, writes nothing itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from agent import texts
+from agent.commands import Command, doctor, ordered_command
+from agent.context import AgentContextBuilder, Context
+from agent.llm.offline import RuleModel
+from agent.llm.router import DataPermission, RouteLog
+from agent.loop import Loop, LoopResult
+from agent.models import Turn
+from agent.neutral import neutralize
+from agent.ports import StopSignal
+from agent.protocol import Capability, Conversation, Deadline, InboundMessage, Reply, ReplySource, TurnResult, Write
+from agent.retry import retry
+from agent.services import AgentServices
+from agent.toolbox import Toolbox
+from agent.voice import heard_text
+from config.ids import new_id
+from config.schema import Purpose
+from memory import epochs, transcripts
+from memory.epochs import Epoch
+from memory.transcripts import Line
+
+_HARD_CHARS = 3000
+_TURN = Turn.__table__  # type: ignore[attr-defined]
+
+
+@dataclass(slots=True)
+class Run:
+    """What one turn carries from step to step."""
+
+    services: AgentServices
+    message: InboundMessage
+    where: Conversation
+    deadline: Deadline
+    capability: Capability
+    stop: StopSignal
+    turn_id: str
+    started: float
+    log: RouteLog = field(default_factory=RouteLog)
+
+
+async def run_turn(
+    services: AgentServices,
+    message: InboundMessage,
+    conversation: Conversation,
+    deadline: Deadline,
+    capability: Capability,
+    stop: StopSignal,
+) -> TurnResult:
+    """Answer one message. ``deadline`` is the end of the turn itself (not of the reply window, which the caller races).
+
+    All writes are in ``TurnResult.writes``, for the caller to commit with the answer under the turn's fence. Model and tool
+    failures are results with ``outcome="failed"``; only programming errors and DatabaseBusy are raised.
+    """
+    now = services.clock.monotonic()
+    deadline = Deadline(min(deadline.at, now + services.settings.limits.turn_s))
+    run = Run(services, message, conversation, deadline, capability, stop, new_id("t"), now)
+
+    epoch, window = await load_session(run)
+    command = ordered_command(message, _bot_name(run))
+    if command is not None:
+        return await answer_command(run, command, epoch)
+    text, unreadable = await heard_text(services, message, deadline, permission(run))
+    if unreadable is not None:
+        return fixed(run, epoch, unreadable)
+    state = dict(epoch.state)
+    context = build_context(run, text, window, state)
+    result = await loop(run, context, state)
+    replies = compose(run, result)
+    return finish(run, epoch, state, text, context, result, replies)
+
+
+async def load_session(run: Run) -> tuple[Epoch, list[Line]]:
+    """The epoch this turn runs in and its window, in one read."""
+    where, now_ms = run.where, run.services.clock.now_ms()
+
+    def read(connection: Connection) -> tuple[Epoch, list[Line]]:
+        epoch = epochs.load(connection, where.tenant_id, where.session_id, now_ms)
+        session_id = epoch.previous_id or epoch.id
+        return epoch, transcripts.recent(connection, where.tenant_id, where.conversation_id, session_id)
+
+    epoch, window = await run.services.database.read(read)
+    run.where = replace(where, session_id=epoch.id)
+    if epoch.ends is None:
+        return epoch, window
+    state = {**epoch.state, "summary": summarize(window)}
+    return replace(epoch, state=state), []
+
+
+async def answer_command(run: Run, command: Command, epoch: Epoch) -> TurnResult:
+    """新会话, 重试, 诊断: words of this conversation's own order."""
+    if command.name == "doctor":
+        return doctor(run.services, run.message, run.capability)
+    if command.name == "retry":
+        source = await retry(run.services, run.where)
+        if isinstance(source, InboundMessage):
+            return await run_turn(run.services, source, run.where, run.deadline, run.capability, run.stop)
+        return fixed(run, epoch, source)
+    tenant, conversation, now_ms = run.where.tenant_id, run.where.conversation_id, run.services.clock.now_ms()
+
+    def write(connection: Connection) -> None:
+        epochs.start_new(connection, tenant, conversation, epoch, now_ms)
+
+    return TurnResult((Reply(texts.NEW_SESSION),), "command", (write,))
+
+
+def build_context(run: Run, text: str, window: list[Line], state: dict[str, Any]) -> Context:
+    """The prompt of this turn, within the smallest context of the routes that may be asked."""
+    chars = run.services.router.context_chars("chat", permission(run))
+    builder = AgentContextBuilder(total_chars=chars)
+    now = run.services.clock.local()
+    return builder.build(text, window, now=now, summary=str(state.get("summary") or ""), platform=run.message.platform)
+
+
+async def loop(run: Run, context: Context, state: dict[str, Any]) -> LoopResult:
+    """Model and tools until there is an answer."""
+    services, settings = run.services, run.services.settings
+    delay_file = settings.data_dir / "demo_model_delay_ms" if settings.demo else None
+    rule = RuleModel(state, services.clock.local(), run.message.subject_kind, delay_file)
+    purpose: Purpose = "hard" if len(context.messages[-1].content) > _HARD_CHARS else "chat"
+    return await Loop(
+        router=services.router,
+        rule=rule,
+        tools=Toolbox(services, run.message, run.where, run.capability, run.turn_id),
+        limits=settings.limits,
+        clock=services.clock,
+        deadline=run.deadline,
+        stop=run.stop,
+        permission=permission(run),
+        purpose=purpose,
+        log=run.log,
+    ).run(context.messages)
+
+
+def compose(run: Run, result: LoopResult) -> tuple[Reply, ...]:
+    """The answer as messages: text first, confirmation prompts last (the newest message decides, N-15)."""
+    if result.outcome == "stopped":
+        question = texts.short(run.message.text)
+        text = (
+            texts.STOPPED_AFTER.format(question=question, text=result.text)
+            if result.text
+            else texts.STOPPED.format(question=question)
+        )
+        return (Reply(text),)
+    if result.outcome == "failed":
+        return (Reply(result.text),)
+    text = result.text
+    if result.prompts and not run.capability.can_push:
+        text = ""  # one message can go out at once here, and it has to be the prompt
+    source: ReplySource = "rule" if run.log.route in ("", "rule") else "model"
+    if text and run.log.crossed:
+        text += "\n" + texts.EXTERNAL_NOTE.format(route=run.log.route)
+    said = (Reply(neutralize(text), source=source),) if text.strip() else ()
+    return (*said, *result.prompts)
+
+
+def finish(
+    run: Run, epoch: Epoch, state: dict[str, Any], text: str, context: Context, result: LoopResult, replies: tuple[Reply, ...]
+) -> TurnResult:
+    """The result with everything that must be written: transcript, session, turn row, proposed actions."""
+    writes: list[Write] = [*result.writes, _turn_row(run, result, context.chars)]
+    lines: list[Line] = []
+    if result.outcome not in ("failed", "stopped"):
+        lines = [Line("user", text), Line("assistant", "\n".join(reply.text for reply in replies))]
+    if not _remembers(run):
+        lines, state = [], {key: state[key] for key in ("told_rule",) if key in state}
+    writes.append(_session_rows(run, epoch, state, lines))
+    error_code = result.error_code if result.outcome == "failed" else None
+    return TurnResult(replies, result.outcome, tuple(writes), error_code=error_code)
+
+
+def fixed(run: Run, epoch: Epoch, text: str) -> TurnResult:
+    """A sentence of ours instead of a turn with a model; only counted."""
+    return TurnResult((Reply(text),), "answered", (_turn_row(run, LoopResult(outcome="answered"), 0),))
+
+
+def permission(run: Run) -> DataPermission:
+    """Which routes may see this person's words."""
+    return DataPermission(run.services.settings.tenant(run.where.tenant_id), run.message.subject_kind)
+
+
+def summarize(window: list[Line]) -> str:
+    """What the last rounds were about, as extracts; a new epoch starts from it."""
+    names = {"user": "用户", "assistant": "助手", "note": "系统"}
+    return "\n".join(f"{names[line.role]}：{texts.short(line.text, 160)}" for line in window[-6:])
+
+
+def _remembers(run: Run) -> bool:
+    account = run.services.settings.account(run.where.account_id)
+    return run.capability.trusted and (account is None or account.memory != "off")
+
+
+def _bot_name(run: Run) -> str | None:
+    account = run.services.settings.account(run.where.account_id)
+    return account.bot_name if account is not None else None
+
+
+def _session_rows(run: Run, epoch: Epoch, state: dict[str, Any], lines: list[Line]) -> Write:
+    where, now_ms, turn_id = run.where, run.services.clock.now_ms(), run.turn_id
+
+    def write(connection: Connection) -> None:
+        epochs.save(connection, where.tenant_id, where.conversation_id, epoch, state, now_ms)
+        transcripts.append(
+            connection,
+            tenant_id=where.tenant_id,
+            conversation_id=where.conversation_id,
+            session_id=where.session_id,
+            user_id=where.user_id,
+            lines=lines,
+            now_ms=now_ms,
+            turn_id=turn_id,
+        )
+
+    return write
+
+
+def _turn_row(run: Run, result: LoopResult, context_chars: int) -> Write:
+    where, log = run.where, run.log
+    values = {
+        "id": run.turn_id,
+        "tenant_id": where.tenant_id,
+        "account_id": where.account_id,
+        "conversation_id": where.conversation_id,
+        "session_id": where.session_id,
+        "user_id": where.user_id,
+        "route": log.route or "none",
+        "model": log.model,
+        "routes_tried": log.tries,
+        "prompt_tokens": log.prompt_tokens,
+        "completion_tokens": log.completion_tokens,
+        "cost_micro": log.cost_micro,
+        "model_calls": result.model_calls,
+        "tool_calls": result.tool_calls,
+        "tools": result.tools,
+        "memory_ids": [],
+        "context_chars": context_chars,
+        "model_ms": log.model_ms,
+        "total_ms": round((run.services.clock.monotonic() - run.started) * 1000),
+        "outcome": result.outcome,
+        "error_code": result.error_code,
+        "created_at_ms": run.services.clock.now_ms(),
+    }
+
+    def write(connection: Connection) -> None:
+        connection.execute(insert(_TURN).values(**values))
+
+    return write

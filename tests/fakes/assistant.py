@@ -1,0 +1,221 @@
+"""Builds an assistant for tests: real SQLite, real router, a fixed clock, named fakes for the gateway and the tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from sqlalchemy import Connection
+from sqlmodel import SQLModel
+
+import tools.models  # noqa: F401
+from agent.llm.base import ToolOffer
+from agent.llm.router import Router
+from agent.ports import WorkView
+from agent.protocol import Capability, Conversation, Deadline, InboundMessage, Reply, TurnResult
+from agent.services import AgentServices
+from agent.toolbox import Called
+from agent.turn import run_turn
+from config.clock import Clock, FixedClock
+from config.database import Database, SqliteDatabase
+from config.schema import Settings
+from memory.keys import conversation_id
+from memory.models import Conversation as ConversationRow
+
+PUSH = Capability(can_push=True, can_card=True, can_menu=False)
+PULL = Capability(can_push=False, can_card=False, can_menu=False)
+NOW_MS = 1_780_000_000_000
+
+
+class FakeStop:
+    """A stop signal that is set by hand."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self._event = asyncio.Event()
+
+    @property
+    def requested(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    def set(self) -> None:
+        self._event.set()
+
+
+@dataclass
+class FakeOps:
+    """The gateway's operations: answers from fields, counts what was asked."""
+
+    pulled: TurnResult = field(default_factory=lambda: TurnResult((Reply("没有等着取的内容。"),), "command"))
+    running: int = 0
+    views: list[WorkView] = field(default_factory=list)
+    source: InboundMessage | None = None
+
+    async def pull(self, where: Conversation) -> TurnResult:
+        return self.pulled
+
+    async def stop(self, where: Conversation) -> int:
+        return self.running
+
+    async def work(self, where: Conversation) -> list[WorkView]:
+        return self.views
+
+    async def retry_source(self, where: Conversation) -> InboundMessage | None:
+        return self.source
+
+
+Script = Callable[[str, Mapping[str, Any]], Called]
+
+
+@dataclass
+class FakeTools:
+    """Tools by script: records every call; ``answer`` decides what comes back."""
+
+    offers: list[ToolOffer] = field(default_factory=list)
+    answer: Script = lambda name, arguments: Called("ok", f"{name} 完成")
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def offered(self) -> list[ToolOffer]:
+        return self.offers
+
+    async def call(self, call_id: str, name: str, arguments: str) -> Called:
+        parsed = json.loads(arguments)
+        self.calls.append((name, parsed))
+        return self.answer(name, parsed)
+
+
+@dataclass
+class Assistant:
+    """One person talking to an assistant; ``say`` runs a turn and commits its writes."""
+
+    services: AgentServices
+    database: Database
+    ops: FakeOps
+    account_id: str = "wecom-main"
+    platform: str = "wecom"
+    user_id: str = "zhangsan"
+    id_type: str = "wecom_userid"
+    capability: Capability = PUSH
+    sequence: int = 0
+
+    def message(self, text: str, **changes: Any) -> InboundMessage:
+        self.sequence += 1
+        base = InboundMessage(
+            platform=cast(Any, self.platform),
+            account_id=self.account_id,
+            tenant_id="default",
+            chat_type="single",
+            peer_id=self.user_id.lower(),
+            user_id=self.user_id,
+            id_type=cast(Any, self.id_type),
+            kind="text",
+            text=text,
+            raw_type="text",
+            message_id=str(self.sequence),
+            idempotency_key=f"k{self.sequence}",
+            sent_at_ms=self.services.clock.now_ms(),
+            received_at_ms=self.services.clock.now_ms(),
+        )
+        return replace(base, **changes)
+
+    async def where(self) -> Conversation:
+        key = conversation_id("default", self.account_id, "single", self.user_id.lower())
+        table = ConversationRow.__table__  # type: ignore[attr-defined]
+
+        def load(connection: Connection) -> str:
+            row = connection.execute(table.select().where(table.c.id == key)).one_or_none()
+            if row is not None:
+                return str(row.session_id)
+            connection.execute(
+                table.insert().values(
+                    id=key,
+                    tenant_id="default",
+                    account_id=self.account_id,
+                    chat_type="single",
+                    peer_id=self.user_id.lower(),
+                    user_id=self.user_id,
+                    id_type=self.id_type,
+                    session_id=f"s0{self.user_id}",
+                    fence=1,
+                    created_at_ms=NOW_MS,
+                )
+            )
+            return f"s0{self.user_id}"
+
+        session = await self.database.write(load)
+        return Conversation("default", self.account_id, key, session, self.user_id, cast(Any, self.id_type), "single", 1)
+
+    async def say(self, text: str, *, stop: FakeStop | None = None, deadline_s: float = 60.0, **changes: Any) -> TurnResult:
+        where = await self.where()
+        deadline = Deadline(self.services.clock.monotonic() + deadline_s)
+        message = self.message(text, **changes)
+        result = await run_turn(self.services, message, where, deadline, self.capability, stop or FakeStop())
+        await self.commit(result)
+        return result
+
+    async def commit(self, result: TurnResult) -> None:
+        def write(connection: Connection) -> None:
+            for one in result.writes:
+                one(connection)
+
+        await self.database.write(write)
+
+    async def rows(self, model: type[SQLModel]) -> list[Any]:
+        table = model.__table__  # type: ignore[attr-defined]
+        return await self.database.read(lambda connection: list(connection.execute(table.select()).all()))
+
+
+WECOM = {
+    "id": "wecom-main",
+    "platform": "wecom",
+    "corp_id": "ww0123456789abcdef",
+    "agent_id": 1000002,
+    "secret": "s" * 16,
+    "callback_token": "token",
+    "encoding_aes_key": "a" * 43,
+}
+MP = {
+    "id": "mp-main",
+    "platform": "mp",
+    "app_id": "wx0123456789abcdef",
+    "app_secret": "s" * 16,
+    "callback_token": "token",
+    "encoding_aes_key": "a" * 43,
+}
+
+
+def settings_for(folder: Path, tenant: Mapping[str, Any] | None = None, **extra: Any) -> Settings:
+    """Settings with one WeCom and one Official Account."""
+    base = {"id": "default", "operators": [{"account": "wecom-main", "user": "lisi"}], "accounts": [WECOM, MP], **(tenant or {})}
+    return Settings.model_validate({"data_dir": folder, "tenants": [base], **extra})
+
+
+async def make_assistant(
+    folder: Path, *, settings: Settings | None = None, clock: Clock | None = None, registry: Any = None, **changes: Any
+) -> Assistant:
+    """An assistant on a fresh SQLite file."""
+    settings = settings or settings_for(folder)
+    database = SqliteDatabase(folder / "agent.db")
+    await database.write(SQLModel.metadata.create_all)
+    clock = clock or FixedClock(NOW_MS)
+    ops = FakeOps()
+    services = AgentServices(
+        settings=settings,
+        clock=clock,
+        database=database,
+        outbox=cast(Any, None),
+        bell=cast(Any, None),
+        ops=ops,
+        router=Router(settings, clock),
+        registry=registry,
+        confirm=cast(Any, None),
+        fetch_media=changes.pop("fetch_media", None),
+    )
+    return Assistant(services, database, ops, **changes)
