@@ -23,7 +23,7 @@ _HEAD = """\
 data_dir: ./data
 http: {{host: 127.0.0.1, port: 8080, public_url: {public_url}}}
 admin: {{host: 127.0.0.1, port: 8081}}
-models: []                  # none = the offline rule model; e.g. {{name: qwen, base_url: "http://127.0.0.1:8000/v1", model: qwen3-14b, local: true}}
+models: []   # none = the offline rule model; {{name: qwen, base_url: "http://127.0.0.1:8000/v1", model: qwen3-14b, local: true}}
 tenants:
   - id: {tenant}
     operators: []           # who may say 诊断 and gets alerts, e.g. {{account: wecom-main, user: zhangsan}}
