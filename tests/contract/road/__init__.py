@@ -1,0 +1,1 @@
+"""The main road: inbox, claims, turns, dispatch, on both databases."""
