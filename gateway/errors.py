@@ -90,7 +90,7 @@ class TokenUnavailable(PlatformError):
     code = "token_unavailable"
 
 
-class TokenRejected(PlatformError):
+class TokenRejected(TokenUnavailable):
     """The platform refuses the token it has just given; one refresh was made, another would not help."""
 
     code = "token_rejected"

@@ -27,7 +27,9 @@ TABLE = ErrcodeTable(
     actions={errcode: action for action, errcodes in _GROUPS.items() for errcode in errcodes},
     special={
         ("token", 40001): Action.operator,  # from stable_token the same number means: wrong AppSecret
-        ("token", 40014): Action.operator,
+        ("token", 40014): Action.operator,  # the token is refused although it was refreshed
+        ("token", 42001): Action.operator,
+        ("token", 42007): Action.operator,
     },
     pauses={45009: "day", 45011: "minute"},
     stale_media=frozenset({40007}),

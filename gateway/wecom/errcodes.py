@@ -31,7 +31,9 @@ TABLE = ErrcodeTable(
     actions={errcode: action for action, errcodes in _GROUPS.items() for errcode in errcodes},
     special={
         ("token", 40001): Action.operator,  # from gettoken the same number means: wrong secret
-        ("token", 40014): Action.operator,
+        ("token", 40014): Action.operator,  # the token is refused although it was refreshed
+        ("token", 42001): Action.operator,
+        ("token", 42007): Action.operator,
         ("token", 45009): Action.retry,
         ("repeat", 42014): Action.ok,  # "taskid has existed": the first attempt was delivered
         ("repeat", 60140): Action.ok,  # the response_code is used up by the first attempt
