@@ -1,0 +1,74 @@
+"""A small work-order system over HTTP, for the examples of tools declared in the settings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from .answers import json_answer
+from .world import World
+
+_FIRST = (
+    ("web-01 内存使用率 92%", "high", "open"),
+    ("打印机缺纸，三楼东侧", "low", "open"),
+    ("VPN 证书下月到期", "normal", "open"),
+    ("会议室投影仪无法连接", "normal", "closed"),
+)
+
+
+class WorkOrders:
+    """``/_svc/work_orders``: list, create, read, update."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def listing(self, request: web.Request) -> web.Response:
+        """GET ?status=open|closed|all → {total, summary, items}."""
+        orders = self._orders()
+        status = request.query.get("status", "all")
+        chosen = [order for order in orders if status in ("", "all", order["status"])]
+        summary = "；".join(f"{order['id']} {order['title']}" for order in chosen)
+        return json_answer({"total": len(chosen), "summary": summary or "没有", "items": chosen})
+
+    async def create(self, request: web.Request) -> web.Response:
+        """POST {title, priority?}; the same Idempotency-Key gives the same order again."""
+        try:
+            body = json.loads(await request.read())
+        except ValueError:
+            return json_answer({"error": "body is not JSON"}, status=400)
+        if not isinstance(body, dict) or not body.get("title"):
+            return json_answer({"error": "title is required"}, status=422)
+        orders, key = self._orders(), request.headers.get("Idempotency-Key")
+        for order in orders:
+            if key and order.get("key") == key:
+                return json_answer(order)
+        order = self._order(str(body["title"]), str(body.get("priority") or "normal"), "open") | {"key": key}
+        orders.append(order)
+        return json_answer(order, status=201)
+
+    async def one(self, request: web.Request) -> web.Response:
+        """GET and PATCH /{id}."""
+        for order in self._orders():
+            if order["id"] == request.match_info["id"]:
+                if request.method == "PATCH":
+                    order.update(json.loads(await request.read()))
+                return json_answer(order)
+        return json_answer({"error": "no such work order"}, status=404)
+
+    def _orders(self) -> list[dict[str, Any]]:
+        if not self._world.work_orders:
+            for title, priority, status in _FIRST:
+                self._world.work_orders.append(self._order(title, priority, status))
+        return self._world.work_orders
+
+    def _order(self, title: str, priority: str, status: str) -> dict[str, Any]:
+        number = len(self._world.work_orders) + 1
+        return {
+            "id": f"WO-{1000 + number}",
+            "title": title,
+            "priority": priority,
+            "status": status,
+            "created_at": self._world.clock.now_ms(),
+        }
