@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
 
@@ -18,6 +18,7 @@ INFO = logging.INFO
 _MASK = "***"
 _SHORTEST_SECRET = 6
 _secrets: set[str] = set()
+_listeners: list[Callable[[str, Mapping[str, Any]], None]] = []
 _clock = Clock()
 
 _PAIR = re.compile(
@@ -60,8 +61,16 @@ def log(logger: logging.Logger, action: str, level: int = INFO, *, error: BaseEx
 
     Never pass a message body. ``error`` adds its type, code and frames; its text only when it is one of our own errors.
     """
+    for listener in _listeners:
+        listener(action, fields)
     if logger.isEnabledFor(level):
         logger.log(level, action, extra={"yizhan": fields}, exc_info=error)
+
+
+def on_event(listener: Callable[[str, Mapping[str, Any]], None]) -> None:
+    """Call ``listener(action, fields)`` for every event from now on, whatever its level: metrics count actions by it. It must
+    be quick, must not raise, and may be called from any thread."""
+    _listeners.append(listener)
 
 
 def setup_logging(level: str = "INFO", stream: TextIO | None = None) -> None:

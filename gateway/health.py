@@ -1,0 +1,31 @@
+"""Health and readiness: the process answers; its database, Redis and schema are as it needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from gateway.migrate import HEAD, revision_of
+
+if TYPE_CHECKING:
+    from gateway.services import Services
+
+HEALTH_TEXT = "yizhan ok\n"
+_LIMIT_S = 2.0
+
+
+async def readiness(services: Services) -> tuple[bool, dict[str, Any]]:
+    """Whether this process can work, and each part's state. A platform that cannot be reached is no part of it."""
+    redis, database = await asyncio.gather(services.bell.is_up(), _database(services))
+    parts = {"redis": "ok" if redis else "away", **database}
+    ready = all(value == "ok" for value in parts.values())
+    return ready, {"ready": ready, **parts}
+
+
+async def _database(services: Services) -> dict[str, str]:
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            revision = await services.database.read(revision_of)
+    except Exception:  # noqa: BLE001 -- any failure is the answer "away"
+        return {"database": "away"}
+    return {"database": "ok", "schema": "ok" if revision == HEAD else f"at {revision or 'nothing'}, needs {HEAD}"}

@@ -1,0 +1,116 @@
+"""Prometheus metrics: events are counted from the log's actions, states are read from SQL and Redis at scrape time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from sqlalchemy import Connection, func, select
+
+from config.columns import table_of
+from config.logging import on_event
+from gateway.models import Inbound, Job, OutboxMessage
+
+if TYPE_CHECKING:
+    from gateway.services import Services
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_INBOUND, _JOB, _OUTBOX = table_of(Inbound), table_of(Job), table_of(OutboxMessage)
+_OPEN_OUTBOX = ("passive_reserved", "pending", "sending", "parked", "unknown")
+_ACK_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 4.5, 5.0, 6.5)
+
+Label = Callable[[Mapping[str, Any]], str]
+
+
+class Metrics:
+    """One process's metrics. Labels hold names from closed sets, never an id (gateway.md §9)."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(namespace="yizhan", registry=self.registry)
+        make = self.registry
+        self.callbacks = Counter("yizhan_callbacks", "Callbacks answered, by outcome", ["outcome"], registry=make)
+        self.acknowledge = Histogram(
+            "yizhan_acknowledge_seconds", "Callback in to answer out", buckets=_ACK_BUCKETS, registry=make
+        )
+        self._counters: dict[str, tuple[Counter, Label | None]] = {}
+        self._count("inbound.stored", "yizhan_inbound", "First-seen messages, by kind", "kind", _field("kind"))
+        self._count("inbound.duplicate", "yizhan_inbound_duplicates", "Redeliveries")
+        self._count("callback.rejected", "yizhan_callbacks_rejected", "Refused callbacks, by code", "code", _field("code"))
+        self._count("callback.stale", "yizhan_callbacks_stale", "Signed callbacks from another time")
+        self._count("turn.deferred", "yizhan_turns_deferred", "Callbacks acknowledged before their answer was there")
+        self._count("turn.stored", "yizhan_turns", "Turns by outcome", "outcome", _field("outcome"))
+        self._count("turn.failed", "yizhan_turn_failures", "Failed attempts of turns, by code", "code", _field("code"))
+        self._count("job.ended", "yizhan_jobs", "Jobs by outcome", "outcome", _field("outcome"))
+        self._count("outbox.sent", "yizhan_sends", "Parts that went out, by way", "via", _field("via"))
+        self._count("outbox.failed", "yizhan_send_failures", "Failed sends, by action taken", "action", _field("treatment"))
+        self._count("token.refreshed", "yizhan_token_refreshes", "access_token fetches")
+        self._count("token.failed", "yizhan_token_failures", "Failed access_token fetches")
+        self._count("redis.away", "yizhan_redis_away", "Times Redis was found away")
+        gauge = self._gauge
+        self._depth = gauge("yizhan_queue_depth", "Wake-ups waiting, by queue", "queue")
+        self._open = gauge("yizhan_open", "Open rows, by table", "table")
+        self._oldest = gauge("yizhan_oldest_open_seconds", "Age of the oldest open row, by table", "table")
+        self._outbox = gauge("yizhan_outbox", "Outbox rows not settled, by state", "state")
+        self._up = gauge("yizhan_up", "1 when this part answers", "part")
+        on_event(self._event)
+
+    async def render(self, services: Services) -> bytes:
+        """The exposition text; what SQL or Redis cannot tell now is left as it was, with ``yizhan_up`` at 0."""
+        depths = await services.bell.depths()
+        self._up.labels("redis").set(1 if depths else 0)
+        for queue, depth in depths.items():
+            self._depth.labels(queue).set(depth)
+        now = services.clock.now_ms()
+        try:
+            self._read_states(await services.database.read(_states), now)
+            self._up.labels("database").set(1)
+        except Exception:  # noqa: BLE001 -- metrics must come out especially when the database is in trouble
+            self._up.labels("database").set(0)
+        return generate_latest(self.registry)
+
+    def _read_states(self, states: Mapping[str, Any], now_ms: int) -> None:
+        for table in ("inbound", "job"):
+            count, oldest_ms = states[table]
+            self._open.labels(table).set(count)
+            self._oldest.labels(table).set(max(0.0, (now_ms - oldest_ms) / 1000) if oldest_ms else 0.0)
+        for state in _OPEN_OUTBOX:
+            self._outbox.labels(state).set(states["outbox"].get(state, 0))
+
+    def _event(self, action: str, fields: Mapping[str, Any]) -> None:
+        found = self._counters.get(action)
+        if found is None:
+            return
+        counter, label = found
+        (counter if label is None else counter.labels(label(fields))).inc()
+
+    def _count(self, action: str, name: str, text: str, label: str | None = None, read: Label | None = None) -> None:
+        self._counters[action] = (Counter(name, text, [label] if label else [], registry=self.registry), read)
+
+    def _gauge(self, name: str, text: str, label: str) -> Gauge:
+        return Gauge(name, text, [label], registry=self.registry)
+
+
+def _field(name: str) -> Label:
+    def read(fields: Mapping[str, Any]) -> str:
+        return str(fields.get(name) or "none")
+
+    return read
+
+
+def _states(connection: Connection) -> dict[str, Any]:
+    def open_rows(table: Any, statuses: tuple[str, ...], moment: Any) -> tuple[int, int | None]:
+        row = connection.execute(
+            select(func.count(), func.min(moment)).select_from(table).where(table.c.status.in_(statuses))
+        ).one()
+        return int(row[0]), row[1]
+
+    outbox = connection.execute(
+        select(_OUTBOX.c.status, func.count()).where(_OUTBOX.c.status.in_(_OPEN_OUTBOX)).group_by(_OUTBOX.c.status)
+    )
+    return {
+        "inbound": open_rows(_INBOUND, ("received", "running"), _INBOUND.c.received_at_ms),
+        "job": open_rows(_JOB, ("queued", "running"), _JOB.c.created_at_ms),
+        "outbox": {row[0]: int(row[1]) for row in outbox},
+    }
