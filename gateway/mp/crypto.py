@@ -20,6 +20,7 @@ def verify_url(account: MpAccount, request: CallbackRequest) -> bytes:
     Source: crypto_vectors, algorithm.oa_get_verification.
     """
     signature, timestamp, nonce, echostr = required(request.query, "signature", "timestamp", "nonce", "echostr")
+    seconds(timestamp)
     check_signature(signature, account.callback_token, timestamp, nonce)
     return echostr.encode("utf-8", "replace")
 

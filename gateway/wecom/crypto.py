@@ -20,6 +20,7 @@ def verify_url(account: WecomAccount, request: CallbackRequest) -> bytes:
     q-wecom-get-raw-plus).
     """
     signature, timestamp, nonce, echostr = required(request.query, "msg_signature", "timestamp", "nonce", "echostr")
+    seconds(timestamp)
     return envelope(account).open(echostr.replace(" ", "+"), signature=signature, timestamp=timestamp, nonce=nonce)
 
 

@@ -110,8 +110,11 @@ def test_a_wrong_signature_is_403() -> None:
 @pytest.mark.parametrize("timestamp", ["", "x", "-1", "1.5", "１２３", "9" * 16, " 1"])
 def test_timestamps_are_numbers(timestamp: str) -> None:
     encrypted = platform.encrypt(TEXT, CORP_ID)
-    request = platform.signed(encrypted, b"", timestamp=timestamp)
-    assert _refused(wecom_crypto.open_callback, WECOM, request).code == "missing_parameter"
+    request = platform.signed(encrypted, b"", timestamp=timestamp, echostr=encrypted, signature="x")
+    for action in (wecom_crypto.open_callback, wecom_crypto.verify_url):
+        assert _refused(action, WECOM, request).code == "missing_parameter"
+    for action in (mp_crypto.open_callback, mp_crypto.verify_url):
+        assert _refused(action, MP, request).code == "missing_parameter"
 
 
 @given(st.text(max_size=60))
