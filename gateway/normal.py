@@ -54,6 +54,7 @@ class Source:
     received_at_ms: int
     payload: bytes
     fields: Mapping[str, Any]
+    is_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def event(source: Source, sender: Sender, names: Mapping[str, EventName]) -> Inb
         task_id=task_id or None,
         response_code=id_of(fields, "ResponseCode") or None,
         card_values=_card_values(fields),
-        payload=stringified(fields),
+        payload=stringified(fields) if source.is_json else fields,
     )
     return event_message(source, sender, happened, create_time=id_of(fields, "CreateTime", "TimeStamp"))
 

@@ -43,7 +43,7 @@ def normalize(
     fields = parse(payload, is_json=is_json)
     if check_recipient:
         _check_recipient(fields, account)
-    source = Source("mp", account.id, tenant_id, received_at_ms, payload, fields)
+    source = Source("mp", account.id, tenant_id, received_at_ms, payload, fields, is_json)
     open_id = id_of(fields, "FromUserName")
     sender = Sender(open_id, "open_id", open_id) if open_id else Sender("", "system", SYSTEM_PEER)
     if id_of(fields, "MsgType").lower() == "event" or ("MsgType" not in fields and "InfoType" in fields):

@@ -60,7 +60,7 @@ def normalize(
     JSON is what AI bots and customer-service pulls speak; a self-built app never gets it, ``inspect`` reads it.
     """
     fields = parse(payload, is_json=is_json)
-    source = Source("wecom", account.id, tenant_id, received_at_ms, payload, fields)
+    source = Source("wecom", account.id, tenant_id, received_at_ms, payload, fields, is_json)
     if "MsgType" not in fields and ("msgtype" in fields or "msg_list" in fields):
         return aibot.normalize(source, bot_name=account.bot_name)
     is_event = id_of(fields, "MsgType").lower() == "event" or ("MsgType" not in fields and "InfoType" in fields)
