@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from sqlalchemy import Connection, Table, select, update
+from sqlalchemy import Connection, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from config.columns import table_of
 from gateway.models import AccountState
 
-STATES = cast(Table, AccountState.__table__)  # type: ignore[attr-defined]
+STATES = table_of(AccountState)
 Ability = Literal["push", "pull", "unknown"]
 
 
@@ -62,3 +63,8 @@ def clear_trouble(connection: Connection, account_id: str) -> bool:
     """Forget the trouble once a call succeeded; True when there was one."""
     statement = update(STATES).where(STATES.c.account_id == account_id, STATES.c.trouble.is_not(None))
     return connection.execute(statement.values(trouble=None, trouble_at_ms=None)).rowcount > 0
+
+
+def troubled(connection: Connection) -> list[str]:
+    """The accounts an operator has to act on."""
+    return [str(row[0]) for row in connection.execute(select(STATES.c.account_id).where(STATES.c.trouble.is_not(None)))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, or_, select, tuple_
@@ -94,6 +94,10 @@ class SqlOutbox:
         end = self._clock.now_ms() + int(self._limits.park_days * _DAY_MS)
         return end if expires_at_ms is None else min(end, expires_at_ms)
 
+    def give_up_at(self, created_at_ms: int) -> int:
+        """Until when a failing message is tried again."""
+        return created_at_ms + int(self._limits.park_days * _DAY_MS)
+
     # passive --------------------------------------------------------------------------------------------------------
     def take_passive(self, connection: Connection, group_id: str, *, taker: int | None = None) -> Part | None:
         """The first part, now ours to put into the HTTP response (passive_reserved → sent), or None when the race is lost.
@@ -147,6 +151,11 @@ class SqlOutbox:
         values = {"park_reason": "pull", "next_attempt_at_ms": self.park_until(row["expires_at_ms"])}
         move(connection, where, "passive_reserved", "parked", values)
 
+    def release_all(self, connection: Connection, groups: Sequence[str]) -> None:
+        """``release_passive`` for several groups."""
+        for group in groups:
+            self.release_passive(connection, group)
+
     def expired_reservations(self, connection: Connection, limit: int) -> list[str]:
         """Groups whose passive reservation has run out; whoever finds them calls release_passive."""
         now = lease_now_ms(connection)
@@ -167,7 +176,7 @@ class SqlOutbox:
         """How many messages wait for 继续 in this conversation."""
         return outbox_pull.parked_count(connection, conversation_id)
 
-    def flush_parked(self, connection: Connection, conversation_id: str, limit: int = 3) -> int:
+    def flush_parked(self, connection: Connection, conversation_id: str, limit: int = outbox_pull.FLUSH_LIMIT) -> int:
         """The person just wrote: let at most ``limit`` parked answers go now; returns how many do (N-06)."""
         return outbox_pull.flush_parked(connection, conversation_id, limit, self._clock.now_ms(), self.can_push)
 
@@ -226,7 +235,7 @@ class SqlOutbox:
 
 
 def _waits_for_pull(row: Mapping[str, Any]) -> bool:
-    return row["status"] == "parked" and row["park_reason"] == "pull"
+    return bool(row["status"] == "parked" and row["park_reason"] == "pull")
 
 
 def _with_offers(channel: Channel, pages: Pages, *, can_push: bool, max_parts: int) -> Pages:

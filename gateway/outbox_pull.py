@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
-from gateway.account_state import read_account
+from gateway.account_state import clear_trouble, read_account
 from gateway.channel import Channel, Part
 from gateway.outbox_rows import unpack
 from gateway.outbox_states import ROWS, move
 
+FLUSH_LIMIT = 3
 CanPush = Callable[[Connection, str, str], bool]
 
 FLUSHED_REASONS = ("window", "quota", "operator", "blocked")
@@ -104,3 +105,28 @@ def flush_parked(connection: Connection, conversation_id: str, limit: int, now_m
         if len(flushed) >= limit:
             break
     return len(flushed)
+
+
+def resume_account(connection: Connection, account_id: str, now_ms: int) -> int:
+    """The account works again: its trouble is forgotten and what was parked for it goes, at most three answers a
+    conversation; the rest of a conversation waits behind 继续 (N-06). Returns how many rows go."""
+    clear_trouble(connection, account_id)
+    query = (
+        select(ROWS.c.conversation_id, ROWS.c.group_id)
+        .where(ROWS.c.status == "parked", ROWS.c.account_id == account_id, ROWS.c.park_reason == "operator")
+        .order_by(ROWS.c.seq)
+    )
+    groups: dict[str, list[str]] = {}
+    for conversation, group in connection.execute(query):
+        waiting = groups.setdefault(conversation, [])
+        if group not in waiting:
+            waiting.append(group)
+    gone = 0
+    for waiting in groups.values():
+        for index, group in enumerate(waiting):
+            where = and_(ROWS.c.group_id == group, ROWS.c.park_reason == "operator")
+            if index < FLUSH_LIMIT:
+                gone += move(connection, where, "parked", "pending", {"park_reason": None, "next_attempt_at_ms": now_ms})
+            else:
+                connection.execute(update(ROWS).where(where, ROWS.c.status == "parked").values(park_reason="more"))
+    return gone

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Table, update
+from sqlalchemy import ColumnElement, Connection, update
 
+from config.columns import table_of
 from gateway.models import OutboxMessage
 
 Status = Literal["passive_reserved", "pending", "sending", "sent", "parked", "unknown", "expired", "cancelled", "dead"]
 
-ROWS = cast(Table, OutboxMessage.__table__)  # type: ignore[attr-defined]
+ROWS = table_of(OutboxMessage)
 
 MOVES: Mapping[Status, frozenset[Status]] = {
     "passive_reserved": frozenset({"sent", "pending", "parked", "expired", "cancelled"}),

@@ -29,3 +29,9 @@ CONTINUE_HINT = "回复「继续」看后面的内容"
 def about(question: str) -> str:
     """The line that says which question a late answer belongs to (OA5-16)."""
     return f"关于：{quote(question)}"
+
+ALERT = "【{account}】{text}"
+"""An alert to an operator."""
+STUCK_ON_OPERATOR = "之前的回答已经准备好，但平台暂时不让发送，管理员已收到通知，恢复后会自动发给你。"
+PULL_ONLY = "这个账号没有客服消息权限（48001），已改为被动回复加「继续」查看，之后的回答不再主动推送。"
+NO_SIMPLER_FORM = "平台拒绝了一条消息：{code}，也没有更简单的形式可发，未重试。"

@@ -67,6 +67,7 @@ class FakeChannel:
     ability: Literal["push", "pull", "unknown"] = "push"
     freeze_error: YizhanError | None = None
     hold: asyncio.Event | None = None
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[tuple[str, bytes, Target]] = field(default_factory=list)
     accepted: list[tuple[str, Target]] = field(default_factory=list)
     probes: int = 0
@@ -134,6 +135,7 @@ class FakeChannel:
     async def send(self, kind: str, body: bytes, *, target: Target) -> SendOutcome:
         """The next outcome."""
         self.calls.append((kind, body, target))
+        self.entered.set()
         outcome = self.outcomes.popleft() if self.outcomes else OK
         if self.hold is not None:
             await self.hold.wait()

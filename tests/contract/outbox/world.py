@@ -5,17 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import SecretStr
 from sqlalchemy import select
 
 from config.clock import FixedClock
 from config.database import Database
 from config.ports import Draft
-from config.schema import Limits
+from config.schema import Limits, Person, Tenant
 from gateway.account_state import Ability, record_capability
+from gateway.alerts import Alerts
+from gateway.delivery import Delivery
 from gateway.outbox import SqlOutbox
 from gateway.outbox_states import ROWS
+from gateway.throttle import Throttle
 from memory.keys import conversation_id
 from tests.fakes.channel import FakeChannel
+
+TENANT = Tenant(
+    id="acme",
+    operators=(Person(account="wecom-main", user="admin"),),
+    alert_webhook=SecretStr("https://robot.invalid/key"),
+)
 
 
 @dataclass
@@ -23,7 +33,7 @@ class World:
     """A database, an outbox on it, fake channels and a clock that only moves when told."""
 
     database: Database
-    channels: dict[str, FakeChannel]
+    channels: dict[str, Any]
     clock: FixedClock
     outbox: SqlOutbox
     limits: Limits
@@ -43,6 +53,24 @@ class World:
             **values,
         )
 
+    def delivery(self) -> Delivery:
+        """A serving process's delivery on this database; pacing is its own."""
+        alerts = Alerts(self.outbox, self.channels, (TENANT,), self.clock)
+        throttle = Throttle(None, self.clock)
+        return Delivery(self.database, self.channels, self.outbox, self.clock, None, throttle, alerts)
+
+    @property
+    def wecom(self) -> FakeChannel:
+        """The WeCom app."""
+        channel: FakeChannel = self.channels["wecom-main"]
+        return channel
+
+    @property
+    def mp(self) -> FakeChannel:
+        """The Official Account."""
+        channel: FakeChannel = self.channels["mp-main"]
+        return channel
+
     async def put(self, key: str, text: str = "你好", **changes: Any) -> str:
         """Store a draft; the group id."""
         return await self.database.write(lambda c: self.outbox.put(c, self.draft(key, text, **changes)))
@@ -57,6 +85,10 @@ class World:
     async def states(self, group: str | None = None) -> list[str]:
         """The status of every row (of a group), in order."""
         return [row["status"] for row in await self.rows(group)]
+
+    async def set_rows(self, **values: Any) -> None:
+        """Change every row behind the product's back."""
+        await self.database.write(lambda c: c.execute(ROWS.update().values(**values)))
 
     async def can_push(self, ability: Ability, account_id: str = "mp-main") -> None:
         """What a probe found about the account."""

@@ -1,0 +1,102 @@
+"""Tells operators of trouble, once per kind and account an hour: in their chats and, since the app itself may be what is
+broken, through the tenant's group robot."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, select
+
+from config.clock import Clock
+from config.logging import get_logger, log
+from config.ports import Draft, Outbox
+from config.schema import Tenant
+from gateway import texts
+from gateway.account_state import STATES, read_account, store_account
+from gateway.channel import Channel
+from gateway.delivery_outcome import Alert
+from gateway.outbox_states import ROWS
+from memory.keys import conversation_id
+
+ALERT_ROBOT = "@alert"
+"""The reserved robot name that stands for ``tenant.alert_webhook`` in a target."""
+_HOUR_MS = 3_600_000
+_KEEP_MS = 24 * _HOUR_MS
+_logger = get_logger(__name__)
+
+
+class Alerts:
+    """Stores alerts as outbox rows with cause ``notice``, inside the caller's transaction."""
+
+    def __init__(self, outbox: Outbox, channels: Mapping[str, Channel], tenants: Sequence[Tenant], clock: Clock) -> None:
+        self._outbox = outbox
+        self._channels = channels
+        self._tenants = {tenant.id: tenant for tenant in tenants}
+        self._clock = clock
+
+    def tell(self, connection: Connection, account_id: str, alert: Alert) -> bool:
+        """Alert the operators of the account's tenant; False when they were told of this within the hour."""
+        channel = self._channels.get(account_id)
+        tenant = self._tenants.get(channel.tenant_id) if channel is not None else None
+        if tenant is None:
+            return False
+        row = connection.execute(select(STATES.c.notes).where(STATES.c.account_id == account_id)).first()
+        notes = dict((row[0] if row is not None else None) or {})
+        told = dict(notes.get("alerts") or {})
+        now = self._clock.now_ms()
+        last = int(told.get(alert.kind, 0))
+        if now - last < _HOUR_MS:
+            return False
+        told = {kind: moment for kind, moment in told.items() if now - moment < _HOUR_MS} | {alert.kind: now}
+        store_account(connection, account_id, tenant.id, {"notes": {**notes, "alerts": told}})
+        log(_logger, "alert.raised", logging.WARNING, account=account_id, kind=alert.kind)
+        text = texts.ALERT.format(account=account_id, text=alert.text)
+        key = f"alert:{account_id}:{alert.kind}:{last}"  # the same for two processes that see the same trouble at once
+        for person in tenant.operators:
+            if person.account in self._channels:
+                self._put(connection, tenant.id, person.account, person.user, key, text)
+        if tenant.alert_webhook is not None:
+            self._put_robot(connection, tenant, account_id, key, text)
+        return True
+
+    def waiting_notice(self, connection: Connection, conversation: str, account_id: str) -> str | None:
+        """What to tell a person who writes while answers to them are stuck on an operator; None when nothing is."""
+        if read_account(connection, account_id).trouble is None:
+            return None
+        stuck = select(ROWS.c.seq).where(
+            ROWS.c.conversation_id == conversation, ROWS.c.status == "parked", ROWS.c.park_reason == "operator"
+        )
+        return None if connection.execute(stuck.limit(1)).first() is None else texts.STUCK_ON_OPERATOR
+
+    def _put(self, connection: Connection, tenant_id: str, account_id: str, user: str, key: str, text: str) -> None:
+        platform = self._channels[account_id].platform
+        where = conversation_id(tenant_id, account_id, "single", user.lower() if platform == "wecom" else user)
+        self._outbox.put(connection, self._draft(f"{key}:{account_id}:{user}", tenant_id, account_id, where, user, text))
+
+    def _put_robot(self, connection: Connection, tenant: Tenant, account_id: str, key: str, text: str) -> None:
+        wecom = [
+            name for name, channel in self._channels.items() if channel.tenant_id == tenant.id and channel.platform == "wecom"
+        ]
+        through = account_id if account_id in wecom else next(iter(wecom), account_id)
+        where = "r" + hashlib.sha256(f"{tenant.id}:{ALERT_ROBOT}".encode()).hexdigest()[:31]
+        draft = self._draft(f"{key}:robot", tenant.id, through, where, ALERT_ROBOT, text, robot=True)
+        self._outbox.put(connection, draft)
+
+    def _draft(
+        self, key: str, tenant_id: str, account_id: str, conversation: str, user: str, text: str, *, robot: bool = False
+    ) -> Draft:
+        return Draft(
+            idempotency_key=key,
+            tenant_id=tenant_id,
+            account_id=account_id,
+            conversation_id=conversation,
+            user_id=user,
+            session_id=None,
+            cause="notice",
+            cause_id="alert",
+            text=text,
+            target={"webhook": ALERT_ROBOT} if robot else None,
+            expires_at_ms=self._clock.now_ms() + _KEEP_MS,
+        )

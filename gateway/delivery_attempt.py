@@ -1,0 +1,257 @@
+"""One attempt of one claimed outbox row: pace, freeze, send, settle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from agent.protocol import Reply
+from config.clock import Clock
+from config.database import Database
+from config.errors import DatabaseBusy, YizhanError
+from config.logging import INFO, get_logger, log
+from gateway import outbox_claims, texts
+from gateway.account_state import record_capability, set_trouble, store_account
+from gateway.alerts import Alerts
+from gateway.channel import Channel, Part, SendOutcome, Target
+from gateway.delivery_outcome import Alert, Attempt, Verdict, judge, judge_unknown, wants_fresh_media
+from gateway.errors import Action, Context, PlatformError
+from gateway.late import needs_label
+from gateway.outbox import SqlOutbox
+from gateway.outbox_claims import Claimed
+from gateway.outbox_rows import pack, unpack
+from gateway.outbox_states import move
+from gateway.throttle import Throttle
+
+_logger = get_logger(__name__)
+_SEND_S = 60.0
+_SETTLE_RETRIES_S = (0.1, 0.3, 1.0, 3.0)
+Observe = Callable[[str, str, str], None]
+"""Told after every attempt: (account id, action, status)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frozen:
+    body: bytes
+    duplicate_check: bool
+    at_ms: int
+
+
+class Sender:
+    """Carries claimed rows to the platform. A row always ends in a state of N-03, whatever happens on the way."""
+
+    def __init__(
+        self,
+        database: Database,
+        channels: Mapping[str, Channel],
+        outbox: SqlOutbox,
+        clock: Clock,
+        throttle: Throttle,
+        alerts: Alerts,
+        observe: Observe | None = None,
+    ) -> None:
+        self._database = database
+        self._channels = channels
+        self._outbox = outbox
+        self._clock = clock
+        self._throttle = throttle
+        self._alerts = alerts
+        self._observe = observe
+
+    async def deliver(self, claim: Claimed) -> None:
+        """Attempt the row once and store what came of it."""
+        row = claim.row
+        channel, target = self._channels[row["account_id"]], target_of(row)
+        wait_ms = await self._throttle.take(row["account_id"], channel.platform, target)
+        if wait_ms > 0:
+            due = self._clock.now_ms() + wait_ms
+            values = {"next_attempt_at_ms": due, "attempts": row["attempts"]}
+            await self._write(lambda c: outbox_claims.settle(c, claim, "pending", values))
+            log(_logger, "outbox.paced", account=row["account_id"], group=row["group_id"], wait_ms=wait_ms)
+            return
+        frozen = await self._frozen(claim, channel, target)
+        if frozen is None:
+            return
+        outcome, context = await self._send(channel, row["kind"], frozen.body, target)
+        await self._conclude(claim, channel, target, frozen, outcome, context)
+
+    async def take_over(self, claim: Claimed) -> None:
+        """A row whose process died while it was ``sending``: never frozen means never sent; else it is ``unknown``."""
+        row = claim.row
+        if row["frozen_at_ms"] is None:
+            values = {"next_attempt_at_ms": self._clock.now_ms()}
+            await self._write(lambda c: outbox_claims.settle(c, claim, "pending", values))
+            return
+        channel = self._channels.get(row["account_id"])
+        if channel is None:
+            await self._write(lambda c: outbox_claims.settle(c, claim, "unknown", {"next_attempt_at_ms": None}))
+            return
+        frozen = _Frozen(b"", row["duplicate_check"], row["frozen_at_ms"])
+        attempt = self._attempt(row, channel, target_of(row), frozen)
+        await self._store(claim, judge_unknown(attempt, "the sending process died"))
+
+    # freeze and send ------------------------------------------------------------------------------------------------
+    async def _frozen(self, claim: Claimed, channel: Channel, target: Target) -> _Frozen | None:
+        row = claim.row
+        if row["request"] is not None:
+            return _Frozen(row["request"], row["duplicate_check"], row["frozen_at_ms"])
+        part = await self._part(row, channel)
+        check = channel.send_handle(row["kind"])
+        try:
+            body = await channel.freeze(part, target, duplicate_check=check, key=row["idempotency_key"])
+            if check and await self._database.read(lambda c: outbox_claims.same_bytes_before(c, row, body, self._clock.now_ms())):
+                check = False  # a genuine second message with the same words: the platform would swallow it (DUP-09)
+                body = await channel.freeze(part, target, duplicate_check=False, key=row["idempotency_key"])
+        except YizhanError as error:
+            log(_logger, "outbox.freeze_failed", logging.WARNING, error=error, group=row["group_id"], part=row["part"])
+            outcome, context = _as_outcome(error, before_sending=True)
+            await self._conclude(claim, channel, target, _Frozen(b"", False, self._clock.now_ms()), outcome, context)
+            return None
+        now = self._clock.now_ms()
+        held = await self._write(lambda c: outbox_claims.freeze(c, claim, body, duplicate_check=check, now_ms=now))
+        return _Frozen(body, check, now) if held else None
+
+    async def _part(self, row: Mapping[str, Any], channel: Channel) -> Part:
+        late = "late" in row["payload"] and await self._database.read(
+            lambda c: needs_label(c, row, channel.platform, self._clock.now_ms())
+        )
+        part = unpack(row["payload"], late=late)
+        if part is None:
+            raise YizhanError("a claimed row has no payload", code="no_payload")
+        return part
+
+    async def _send(self, channel: Channel, kind: str, body: bytes, target: Target) -> tuple[SendOutcome, Context | None]:
+        try:
+            async with asyncio.timeout(_SEND_S):
+                return await channel.send(kind, body, target=target), None
+        except TimeoutError:
+            return SendOutcome("unknown", errmsg="no answer in time"), None
+        except YizhanError as error:
+            return _as_outcome(error, before_sending=False)
+
+    # settle ---------------------------------------------------------------------------------------------------------
+    async def _conclude(
+        self, claim: Claimed, channel: Channel, target: Target, frozen: _Frozen, outcome: SendOutcome, context: Context | None
+    ) -> None:
+        attempt = self._attempt(claim.row, channel, target, frozen)
+        verdict = judge(attempt, outcome, context)
+        if wants_fresh_media(attempt, outcome):
+            verdict = self._once_more(verdict, {**claim.row["payload"], "refrozen": True}, claim.row["kind"])
+        elif verdict.action is Action.degrade:
+            simpler = degraded(channel, unpack(claim.row["payload"], late=False))
+            if simpler is not None:
+                verdict = self._once_more(verdict, pack(simpler), simpler.kind)
+            else:
+                verdict = replace(
+                    verdict, alert=Alert(f"dead-{outcome.errcode}", texts.NO_SIMPLER_FORM.format(code=outcome.errcode))
+                )
+        await self._store(claim, verdict)
+
+    def _once_more(self, verdict: Verdict, payload: Mapping[str, Any], kind: str) -> Verdict:
+        """Send again at once with other bytes; the refused ones were certainly not delivered."""
+        fresh = {"payload": payload, "kind": kind, "request": None, "frozen_at_ms": None, "duplicate_check": False}
+        return replace(verdict, after="pending", values={**verdict.values, **fresh, "next_attempt_at_ms": self._clock.now_ms()})
+
+    def _attempt(self, row: Mapping[str, Any], channel: Channel, target: Target, frozen: _Frozen) -> Attempt:
+        return Attempt(
+            row=row,
+            platform=channel.platform,
+            target=target,
+            clock=self._clock,
+            park_until_ms=self._outbox.park_until(row["expires_at_ms"]),
+            give_up_ms=self._outbox.give_up_at(row["created_at_ms"]),
+            duplicate_check=frozen.duplicate_check,
+            frozen_at_ms=frozen.at_ms,
+        )
+
+    async def _store(self, claim: Claimed, verdict: Verdict) -> None:
+        held = await self._write(lambda c: self._apply(c, claim, verdict))
+        row, values = claim.row, verdict.values
+        if self._observe is not None:
+            self._observe(row["account_id"], verdict.action.value, verdict.after)
+        log(
+            _logger,
+            f"outbox.{'retry' if verdict.after == 'pending' else verdict.after}" if held else "outbox.lost",
+            INFO if verdict.after == "sent" else logging.WARNING,
+            account=row["account_id"],
+            group=row["group_id"],
+            part=row["part"],
+            attempt=row["attempts"] + 1,
+            errcode=values.get("errcode"),
+            errmsg=values.get("errmsg"),
+            age_ms=self._clock.now_ms() - row["created_at_ms"],
+        )
+
+    def _apply(self, connection: Connection, claim: Claimed, verdict: Verdict) -> bool:
+        row = claim.row
+        if not outbox_claims.settle(connection, claim, verdict.after, verdict.values, with_group=verdict.with_group):
+            return False
+        if verdict.after == "unknown":
+            if verdict.repeat_at_ms is not None:
+                outbox_claims.repeat(connection, row, verdict.repeat_at_ms)
+            else:  # it may or may not have arrived: what follows it waits for the person
+                rest = {"park_reason": "blocked", "next_attempt_at_ms": self._outbox.park_until(row["expires_at_ms"])}
+                move(connection, outbox_claims.later_parts(row), "pending", "parked", rest)
+        self._learn(connection, row, verdict)
+        return True
+
+    def _learn(self, connection: Connection, row: Mapping[str, Any], verdict: Verdict) -> None:
+        account, tenant, now = row["account_id"], row["tenant_id"], self._clock.now_ms()
+        if verdict.pause_until_ms is not None:
+            pause = {"paused_until_ms": verdict.pause_until_ms, "pause_reason": str(verdict.values.get("errcode"))}
+            store_account(connection, account, tenant, pause)
+        if verdict.trouble is not None:
+            set_trouble(connection, account, tenant, verdict.trouble, now)
+        if verdict.pull_only and record_capability(connection, account, tenant, "pull", now):
+            self._alerts.tell(connection, account, Alert("pull-only", texts.PULL_ONLY))
+        if verdict.alert is not None:
+            self._alerts.tell(connection, account, verdict.alert)
+
+    async def _write(self, fn: Callable[[Connection], bool]) -> bool:
+        for pause_s in _SETTLE_RETRIES_S:
+            try:
+                return await self._database.write(fn)
+            except DatabaseBusy as error:
+                log(_logger, "outbox.database_busy", logging.WARNING, code=error.code)
+                await asyncio.sleep(pause_s)
+        return await self._database.write(fn)
+
+
+def target_of(row: Mapping[str, Any]) -> Target:
+    """Where a row goes: its target, or the conversation's person."""
+    target = row["target"]
+    if target is None:
+        return Target(users=(row["user_id"],))
+    return Target(
+        users=tuple(target.get("users") or ()),
+        departments=tuple(target.get("departments") or ()),
+        tags=tuple(target.get("tags") or ()),
+        webhook=target.get("webhook"),
+    )
+
+
+def degraded(channel: Channel, part: Part | None) -> Part | None:
+    """A simpler form of a refused part: its readable text; None when it is text already or has no words."""
+    if part is None or part.kind == "text" or not part.text.strip():
+        return None
+    rendered = channel.render(Reply(text=part.text))
+    return replace(rendered[0], page=part.page) if rendered else None
+
+
+def _as_outcome(error: YizhanError, *, before_sending: bool) -> tuple[SendOutcome, Context | None]:
+    """A typed failure as an outcome. Before sending, an unknown transport (of an upload) is as good as not sent."""
+    if isinstance(error, PlatformError):
+        transport = "not_sent" if before_sending and error.transport == "unknown" else error.transport
+        return SendOutcome(transport, errcode=error.errcode, errmsg=error.errmsg or error.code), error.context
+    if error.retryable or not before_sending:
+        return SendOutcome("not_sent" if before_sending else "unknown", errmsg=error.code), None
+    return SendOutcome("answered", errcode=_OUR_FAULT, errmsg=error.code), None
+
+
+_OUR_FAULT = 40007
+"""What a file we cannot read is treated like: a media id the platform does not know (degrade to words)."""

@@ -1,0 +1,178 @@
+"""What delivery does to outbox rows: claim heads of line, freeze bytes, settle, sweep. Only SQL, only compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select, update
+
+from config.lease import TTL_MS, is_free
+from config.lease import claim as lease_claim
+from config.lease import now_ms as lease_now_ms
+from gateway.outbox_states import LIVE, ROWS, Status, move
+
+DUPLICATE_WINDOW_MS = 1_800_000
+"""WeCom's duplicate_check_interval unless a request names another (wecom.send.duplicate_check)."""
+_ORDERLY_ATTEMPTS = 5
+"""A row that failed more often than this no longer makes later messages of the conversation wait."""
+_SAME_BYTES_ROWS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A row in ``sending`` that this process holds under ``fence``. ``row`` is as it was read, before the claim."""
+
+    row: Mapping[str, Any]
+    fence: int
+
+    @property
+    def where(self) -> ColumnElement[bool]:
+        """The row, if it is still ours."""
+        return and_(ROWS.c.seq == self.row["seq"], ROWS.c.fence == self.fence)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a due row does not go now: where it moves instead."""
+
+    after: Status
+    values: Mapping[str, Any]
+    with_group: bool = False
+    """Whether the later parts of its group go the same way."""
+
+
+Gate = Callable[[Connection, Mapping[str, Any]], Hold | None]
+
+
+def _unblocked(now_ms: int) -> ColumnElement[bool]:
+    """Nothing earlier in this conversation is on its way (N-06: scheduled, parked and settled rows make nobody wait)."""
+    earlier = ROWS.alias("earlier")
+    arrived = or_(earlier.c.not_before_ms.is_(None), earlier.c.not_before_ms <= now_ms)
+    counts = or_(earlier.c.group_id == ROWS.c.group_id, and_(earlier.c.attempts <= _ORDERLY_ATTEMPTS, arrived))
+    same_line = and_(earlier.c.conversation_id == ROWS.c.conversation_id, earlier.c.status.in_(LIVE), earlier.c.seq < ROWS.c.seq)
+    return ~exists(select(earlier.c.seq).where(same_line, counts))
+
+
+def has_due(connection: Connection, now_ms: int) -> bool:
+    """Whether any row is due; one index look-up."""
+    query = select(ROWS.c.seq).where(ROWS.c.status == "pending", ROWS.c.next_attempt_at_ms <= now_ms).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def due_heads(connection: Connection, now_ms: int, limit: int) -> list[dict[str, Any]]:
+    """The due heads of line, answers to people before pushes, oldest first."""
+    due = and_(ROWS.c.status == "pending", ROWS.c.next_attempt_at_ms <= now_ms)
+    found: list[dict[str, Any]] = []
+    for kind in (ROWS.c.cause != "push", ROWS.c.cause == "push"):
+        if len(found) >= limit:
+            break
+        query = select(ROWS).where(due, kind, _unblocked(now_ms)).order_by(ROWS.c.next_attempt_at_ms).limit(limit - len(found))
+        if connection.dialect.name == "postgresql":
+            query = query.with_for_update(skip_locked=True)
+        found += [dict(row) for row in connection.execute(query).mappings()]
+    return found
+
+
+def claim(connection: Connection, owner: str, now_ms: int, limit: int, gate: Gate) -> tuple[list[Claimed], int]:
+    """Claim up to ``limit`` due heads; the gate may hold rows back. Returns the claims and how many rows it moved away."""
+    claimed: list[Claimed] = []
+    held = 0
+    lease_until = lease_now_ms(connection) + TTL_MS
+    for row in due_heads(connection, now_ms, limit):
+        where = and_(ROWS.c.seq == row["seq"], ROWS.c.fence == row["fence"])
+        hold = gate(connection, row)
+        if hold is not None:
+            held += _hold(connection, row, where, hold)
+            continue
+        fence = row["fence"] + 1
+        values = {"lease_owner": owner, "lease_until_ms": lease_until, "fence": fence, "attempts": row["attempts"] + 1}
+        if move(connection, where, "pending", "sending", values):
+            claimed.append(Claimed(row, fence))
+    return claimed, held
+
+
+def _hold(connection: Connection, row: Mapping[str, Any], where: ColumnElement[bool], hold: Hold) -> int:
+    if hold.after == "pending":
+        statement = update(ROWS).where(where, ROWS.c.status == "pending").values(**hold.values)
+        return connection.execute(statement).rowcount
+    moved = move(connection, where, "pending", hold.after, hold.values)
+    if moved and hold.with_group:
+        moved += move(connection, later_parts(row), "pending", hold.after, hold.values)
+    return moved
+
+
+def later_parts(row: Mapping[str, Any]) -> ColumnElement[bool]:
+    """The parts of the row's group that come after it."""
+    return and_(ROWS.c.group_id == row["group_id"], ROWS.c.part > row["part"])
+
+
+def renew(connection: Connection, owner: str, seqs: Sequence[int]) -> None:
+    """Extend the leases of everything this process is sending."""
+    mine = and_(ROWS.c.seq.in_(seqs), ROWS.c.status == "sending", ROWS.c.lease_owner == owner)
+    connection.execute(update(ROWS).where(mine).values(lease_until_ms=lease_now_ms(connection) + TTL_MS))
+
+
+def freeze(connection: Connection, claim: Claimed, request: bytes, *, duplicate_check: bool, now_ms: int) -> bool:
+    """Store the request bytes before they are sent (N-04); False when the claim was lost."""
+    values = {"request": request, "duplicate_check": duplicate_check, "frozen_at_ms": now_ms}
+    statement = update(ROWS).where(claim.where, ROWS.c.status == "sending").values(**values)
+    return connection.execute(statement).rowcount == 1
+
+
+def same_bytes_before(connection: Connection, row: Mapping[str, Any], request: bytes, now_ms: int) -> bool:
+    """Whether another message with these very bytes went to the conversation inside the duplicate-check window (DUP-09):
+    with the check on, the platform would swallow this one."""
+    recent = (
+        select(ROWS.c.request)
+        .where(
+            ROWS.c.conversation_id == row["conversation_id"],
+            ROWS.c.status.in_(("sent", "unknown")),
+            ROWS.c.seq != row["seq"],
+            ROWS.c.frozen_at_ms > now_ms - DUPLICATE_WINDOW_MS,
+        )
+        .order_by(ROWS.c.seq.desc())
+        .limit(_SAME_BYTES_ROWS)
+    )
+    return any(stored == request for (stored,) in connection.execute(recent))
+
+
+def settle(connection: Connection, claim: Claimed, after: Status, values: Mapping[str, Any], *, with_group: bool = False) -> bool:
+    """End an attempt (sending → after); False when the claim was lost and nothing is written."""
+    if not move(connection, claim.where, "sending", after, values):
+        return False
+    if with_group and after in ("parked", "cancelled"):
+        kept = {key: values[key] for key in ("park_reason", "next_attempt_at_ms") if key in values}
+        move(connection, later_parts(claim.row), "pending", after, kept)
+    return True
+
+
+def repeat(connection: Connection, row: Mapping[str, Any], due_ms: int) -> bool:
+    """An ``unknown`` that may be sent again: unknown → pending, counted."""
+    values = {"repeats": row["repeats"] + 1, "next_attempt_at_ms": due_ms}
+    return move(connection, ROWS.c.seq == row["seq"], "unknown", "pending", values) == 1
+
+
+def adopt_orphans(connection: Connection, owner: str, limit: int) -> list[Claimed]:
+    """Take the rows in ``sending`` whose process died (their lease is free) under a new fence, to judge them."""
+    free = and_(ROWS.c.status == "sending", is_free(ROWS, lease_now_ms(connection)))
+    adopted: list[Claimed] = []
+    for row in connection.execute(select(ROWS).where(free).limit(limit)).mappings().all():
+        fence = lease_claim(connection, ROWS, and_(ROWS.c.seq == row["seq"], free), owner)
+        if fence is not None:
+            adopted.append(Claimed(dict(row), fence))
+    return adopted
+
+
+def has_orphans(connection: Connection) -> bool:
+    """Whether any lease of a ``sending`` row is free; that state holds few rows."""
+    query = select(ROWS.c.seq).where(ROWS.c.status == "sending", is_free(ROWS, lease_now_ms(connection))).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def expire_parked(connection: Connection, now_ms: int, limit: int = 500) -> int:
+    """Parked rows past their time become ``expired``: a record that stays visible (N-06)."""
+    due = and_(ROWS.c.status == "parked", ROWS.c.next_attempt_at_ms <= now_ms)
+    seqs = [row[0] for row in connection.execute(select(ROWS.c.seq).where(due).limit(limit))]
+    return move(connection, ROWS.c.seq.in_(seqs), "parked", "expired", {"next_attempt_at_ms": None}) if seqs else 0

@@ -1,0 +1,346 @@
+"""Delivery on every database: order, retries, parking, alerts, unknown outcomes, take-over after a death."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from gateway.outbox_claims import DUPLICATE_WINDOW_MS
+from gateway.outbox_states import ROWS
+from tests.contract.outbox.world import World
+from tests.fakes.channel import LOST, NOT_SENT, answered
+
+BLOCKED_IP = answered(60020, "not allow to access from your ip, hint: [1], from ip: 203.0.113.7, more info at https://x")
+
+
+async def test_parts_go_in_order_and_a_failed_part_resumes_there(world: World) -> None:
+    """FMT-12, SES-17: part n+1 only after n is accepted; a retry never repeats earlier parts."""
+    await world.put("k1", "甲" * 200 + "乙" * 200 + "丙" * 200)
+    world.wecom.expect(answered(0), answered(-1, "system error"))
+    delivery = world.delivery()
+    await delivery.pass_once()
+    assert [text[0] for text in world.wecom.texts] == ["甲"]
+    assert await world.states() == ["sent", "pending", "pending"]
+    world.clock.advance(10)
+    await world.delivery().pass_once()  # a restart
+    assert [text[0] for text in world.wecom.texts] == ["甲", "乙", "丙"]
+    assert await world.states() == ["sent"] * 3
+
+
+async def test_retry_repeats_the_same_bytes(world: World) -> None:
+    """N-04: bytes are frozen at the first attempt, with the duplicate check on; a retry sends exactly them."""
+    await world.put("k1", "库存不足")
+    world.wecom.expect(NOT_SENT, LOST)
+    for _ in range(3):
+        await world.delivery().pass_once()
+        world.clock.advance(10)
+    bodies = [body for _, body, _ in world.wecom.calls]
+    assert len(bodies) == 3
+    assert len(set(bodies)) == 1
+    assert json.loads(bodies[0])["check"] == 1
+    assert await world.states() == ["sent"]
+
+
+async def test_two_genuine_messages_with_the_same_words_are_both_shown(world: World) -> None:
+    """DUP-09, N-04: two pushes 库存不足 a minute apart; the second goes without the duplicate check."""
+    await world.put("k1", "库存不足")
+    await world.delivery().pass_once()
+    world.clock.advance(60)
+    await world.put("k2", "库存不足")
+    await world.delivery().pass_once()
+    checks = [json.loads(body).get("check") for _, body, _ in world.wecom.calls]
+    assert checks == [1, None]
+    assert world.wecom.texts == ["库存不足"] * 2
+    world.clock.advance(DUPLICATE_WINDOW_MS / 1000)
+    await world.put("k3", "库存不足")
+    await world.delivery().pass_once()
+    assert json.loads(world.wecom.calls[-1][1])["check"] == 1
+
+
+async def test_same_words_without_the_check_are_not_retried_blindly(world: World) -> None:
+    """N-04, DUP-08: without the check an unknown outcome of a notification is recorded and left."""
+    await world.put("k1", "库存不足", cause="push")
+    await world.delivery().pass_once()
+    await world.put("k2", "库存不足", cause="push")
+    world.wecom.expect(LOST)
+    await world.delivery().pass_once()
+    world.clock.advance(3600)
+    await world.delivery().pass_once()
+    assert len(world.wecom.calls) == 2
+    assert await world.states() == ["sent", "unknown"]
+
+
+async def test_unknown_without_a_handle_is_left(world: World) -> None:
+    """DUP-08, N-05: a customer-service message that may have arrived is not sent again by itself."""
+    await world.can_push("push")
+    await world.put("k1", account_id="mp-main", user_id="o1", cause="push")
+    world.mp.expect(LOST)
+    for _ in range(3):
+        await world.delivery().pass_once()
+        world.clock.advance(60)
+    assert len(world.mp.calls) == 1
+    assert await world.states() == ["unknown"]
+
+
+async def test_unknown_final_answer_is_repeated_once_and_counted(world: World) -> None:
+    """N-05: a final answer to an inbound message is repeated once where the platform has no handle."""
+    await world.can_push("push")
+    await world.put("k1", account_id="mp-main", user_id="o1", cause="inbound", cause_id="1", final=True)
+    world.mp.expect(LOST, LOST, LOST)
+    for _ in range(4):
+        await world.delivery().pass_once()
+        world.clock.advance(60)
+    assert len(world.mp.calls) == 2
+    row = (await world.rows())[0]
+    assert (row["status"], row["repeats"]) == ("unknown", 1)
+
+
+async def test_unknown_and_dead_heads_do_not_block(world: World) -> None:
+    """N-06: a dead and an unknown head leave the line to the next message; the rest of their own group waits."""
+    await world.can_push("push")
+    await world.put("k1", "甲" * 201, account_id="mp-main", user_id="o1", cause="push")
+    await world.put("k2", "乙", account_id="mp-main", user_id="o1", cause="push")
+    await world.put("k3", "丙", account_id="mp-main", user_id="o1", cause="push")
+    world.mp.expect(LOST, answered(44004, "empty content"))
+    await world.delivery().pass_once()
+    rows = await world.rows()
+    assert [row["status"] for row in rows if row["cause"] == "push"] == ["unknown", "parked", "dead", "sent"]
+    assert rows[1]["park_reason"] == "blocked"
+    assert world.mp.texts == ["丙"]
+
+
+async def test_blocked_ip_parks_after_one_call_and_resumes(world: World) -> None:
+    """DEL-01, DEL-03: 60020 is one call, parked, an alert with the IP through the robot; later delivered."""
+    await world.put("k1", "答案")
+    world.wecom.expect(BLOCKED_IP)
+    delivery = world.delivery()
+    await delivery.pass_once()
+    assert len([call for call in world.wecom.calls if call[2].webhook is None]) == 1
+    assert world.wecom.texts[0].startswith("【wecom-main】")
+    assert "203.0.113.7" in world.wecom.texts[0]
+    rows = await world.rows()
+    assert (rows[0]["status"], rows[0]["park_reason"], rows[0]["errcode"]) == ("parked", "operator", 60020)
+    await world.put("k2", "第二个答案")
+    await delivery.pass_once()
+    assert len([call for call in world.wecom.calls if call[2].webhook is None]) == 1
+    alerts = world.delivery()._sender._alerts
+    where = rows[0]["conversation_id"]
+    notice = await world.database.read(lambda c: alerts.waiting_notice(c, where, "wecom-main"))
+    assert notice is not None
+    world.clock.advance(61)
+    await delivery.pass_once()
+    assert world.wecom.probes == 1
+    assert [text for text in world.wecom.texts if "答案" in text] == ["答案", "第二个答案"]
+    assert await world.database.read(lambda c: alerts.waiting_notice(c, where, "wecom-main")) is None
+
+
+async def test_closed_window_parks_and_the_next_message_delivers(world: World) -> None:
+    """DEL-17, DEL-21: 45015 in a 200 body is parked, never sent; the person's next message delivers it."""
+    await world.can_push("push")
+    await world.put("k1", "答案", account_id="mp-main", user_id="o1", cause="push")
+    world.mp.expect(answered(45015, "response out of time limit"))
+    await world.delivery().pass_once()
+    row = (await world.rows())[0]
+    assert (row["status"], row["errcode"]) == ("parked", 45015)
+    assert await world.database.write(lambda c: world.outbox.flush_parked(c, row["conversation_id"])) == 1
+    await world.delivery().pass_once()
+    assert world.mp.texts == ["答案"]
+
+
+async def test_unauthorized_account_becomes_pull(world: World) -> None:
+    """DEL-14: the first 48001 parks the answer, tells the admin once, and later answers are parked without a call."""
+    await world.can_push("push")
+    for number in range(2):
+        await world.put(f"k{number}", f"答{number}", account_id="mp-main", user_id=f"o{number}", label="问")
+    world.mp.expect(answered(48001, "api unauthorized"), answered(48001, "api unauthorized"))
+    await world.delivery().pass_once()
+    await world.put("k9", "答9", account_id="mp-main", user_id="o9", label="问")
+    await world.delivery().pass_once()
+    assert len(world.mp.calls) <= 2
+    states = {row["idempotency_key"]: row["status"] for row in await world.rows()}
+    assert [states[key] for key in ("k0:0", "k1:0", "k9:0")] == ["parked"] * 3
+    assert sum("48001" in text and target.webhook is None for text, target in world.wecom.accepted) == 1
+    where = (await world.rows())[0]["conversation_id"]
+    page = await world.database.write(lambda c: world.outbox.pull(c, where))
+    assert page is not None
+    assert page.text == "关于：问\n答0"
+
+
+async def test_quota_pauses_the_account(world: World) -> None:
+    """45009: nothing of the account goes until it may again; nothing is lost, no attempt is used up."""
+    await world.put("k1", "一", user_id="a")
+    world.wecom.expect(answered(45009, "reach max api daily quota limit"))
+    delivery = world.delivery()
+    await delivery.pass_once()
+    await world.put("k2", "二", user_id="b")
+    await delivery.pass_once()
+    assert world.wecom.texts[0].startswith("【wecom-main】平台说调用次数用完")
+    world.clock.advance(61)
+    await delivery.pass_once()
+    assert {"一", "二"} <= set(world.wecom.texts)
+
+
+async def test_unknown_member_is_told_and_not_retried(world: World) -> None:
+    """DEL-12: errcode 0 with invaliduser, and 81013, are faults of this target only."""
+    told = [
+        answered(0, "ok", invalid_users=("ghost",)),
+        answered(81013, "all invalid"),
+        answered(0, "ok", invalid_users=("ghost",)),
+    ]
+    for number, users in enumerate((["ghost"], ["gone"], ["a", "ghost"])):
+        await world.put(f"k{number}", "通知", user_id=users[0], target={"users": users})
+        world.wecom.expect(told[number])
+        await world.delivery().pass_once()
+    world.clock.advance(60)
+    await world.delivery().pass_once()
+    rows = await world.rows()
+    assert [(row["status"], row["errcode"]) for row in rows] == [("dead", 81013), ("dead", 81013), ("sent", 0)]
+    assert rows[2]["errmsg"] == "invaliduser: ghost"
+    assert len(world.wecom.calls) == 3
+
+
+async def test_refused_card_becomes_text(world: World) -> None:
+    """A card the platform refuses goes as its words, once."""
+    await world.put("k1", "审批：请假", kind="template_card", data={"card": 1})
+    world.wecom.expect(answered(42015, "invalid card"))
+    await world.delivery().pass_once()
+    assert world.wecom.texts == ["审批：请假"]
+    assert [kind for kind, _, _ in world.wecom.calls] == ["template_card", "text"]
+    assert await world.states() == ["sent"]
+
+
+async def test_scheduled_and_expiring(world: World) -> None:
+    """SES-10: due after a restart without any inbound message; a passed expiry is never sent; the future makes nobody wait."""
+    now = world.clock.now_ms()
+    await world.put("later", "明天", not_before_ms=now + 3_600_000)
+    await world.put("past", "迟到的", not_before_ms=now - 172_800_000)
+    await world.put("over", "过期", not_before_ms=now - 2000, expires_at_ms=now - 1000)
+    await world.delivery().pass_once()
+    assert world.wecom.texts == ["迟到的"]
+    assert await world.states() == ["pending", "sent", "expired"]
+    world.clock.advance(3601)
+    await world.delivery().pass_once()
+    assert world.wecom.texts == ["迟到的", "明天"]
+
+
+async def test_parked_rows_expire_with_a_record(world: World) -> None:
+    """N-06: after limits.park_days a parked row is expired, and the row stays."""
+    await world.can_push("pull")
+    await world.put("k1", account_id="mp-main", user_id="o1")
+    world.clock.advance(7 * 86_400 + 1)
+    await world.delivery().pass_once()
+    assert await world.states() == ["expired"]
+
+
+async def test_paced_member_loses_nothing(world: World) -> None:
+    """DEL-24: 40 pushes to one member: 30 in the first minute, the rest later, in order."""
+    for number in range(40):
+        await world.put(f"k{number}", f"第{number}条")
+    delivery = world.delivery()
+    await delivery.pass_once()
+    assert len(world.wecom.texts) == 30
+    world.clock.advance(60)
+    await delivery.pass_once()
+    assert world.wecom.texts == [f"第{number}条" for number in range(40)]
+
+
+async def test_two_deliveries_never_send_twice(world: World) -> None:
+    """N-03: two serving processes on one database, each row goes out once, each conversation in order."""
+    for number in range(12):
+        await world.put(f"k{number}", f"{number}", user_id=f"u{number % 3}")
+    first, second = world.delivery(), world.delivery()
+    await asyncio.gather(first.pass_once(), second.pass_once(), first.pass_once())
+    while "pending" in await world.states():
+        await asyncio.gather(first.pass_once(), second.pass_once())
+    assert sorted(world.wecom.texts, key=int) == [str(number) for number in range(12)]
+    for user in range(3):
+        mine = [int(text) for text, target in world.wecom.accepted if target.users == (f"u{user}",)]
+        assert mine == sorted(mine)
+
+
+@pytest.mark.parametrize("frozen", [True, False], ids=["after-the-request", "before-the-request"])
+async def test_death_mid_send_is_taken_over(world: World, frozen: bool) -> None:
+    """N-05: a process dies while sending; another one finds the row by its lease. Never frozen means never sent."""
+    await world.put("k1", "答案")
+    world.wecom.hold = asyncio.Event()
+    dying = world.delivery()
+    task = asyncio.create_task(dying.pass_once())
+    async with asyncio.timeout(10):
+        await world.wecom.entered.wait()
+    task.cancel()
+    for attempt in tuple(dying._sending.values()):
+        attempt.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    world.wecom.hold = None
+    assert await world.states() == ["sending"]
+    await world.set_rows(lease_until_ms=1, **({} if frozen else {"request": None, "frozen_at_ms": None}))
+    heir = world.delivery()
+    await heir.pass_once()
+    assert await world.states() == (["pending"] if frozen else ["sent"])
+    world.clock.advance(10)
+    await heir.pass_once()
+    assert await world.states() == ["sent"]
+    row = (await world.rows())[0]
+    assert row["repeats"] == (1 if frozen else 0)
+    assert len({body for _, body, _ in world.wecom.calls}) == 1
+
+
+async def test_a_late_writer_changes_nothing(world: World) -> None:
+    """N-03: a paused process that wakes after its row was taken over writes nothing."""
+    await world.put("k1", "答案")
+    slow = world.delivery()
+    world.wecom.hold = asyncio.Event()
+    task = asyncio.create_task(slow.pass_once())
+    async with asyncio.timeout(10):
+        await world.wecom.entered.wait()
+    await world.set_rows(lease_until_ms=1)
+    await world.delivery()._take_over()
+    assert await world.states() == ["pending"]
+    world.wecom.hold.set()
+    await task
+    assert (await world.rows())[0]["repeats"] == 1
+    world.clock.advance(10)
+    world.wecom.hold = None
+    await world.delivery().pass_once()
+    assert await world.states() == ["sent"]
+
+
+async def test_idle_cost_is_flat_in_sent_rows(world: World) -> None:
+    """Idle polls look things up by index whatever the table holds: no scan in any query plan."""
+    if world.database.dialect != "sqlite":
+        pytest.skip("query plans are read on SQLite")
+    from sqlalchemy import text
+
+    from gateway import outbox_claims
+
+    seen: list[str] = []
+
+    def plans(connection: object) -> None:
+        from sqlalchemy import Connection, event
+
+        assert isinstance(connection, Connection)
+        statements: list[tuple[str, object]] = []
+
+        def note(_c: object, _cursor: object, statement: str, parameters: object, *_rest: object) -> None:
+            statements.append((statement, parameters))
+
+        event.listen(connection, "before_cursor_execute", note)
+        outbox_claims.has_due(connection, 1)
+        outbox_claims.has_orphans(connection)
+        outbox_claims.expire_parked(connection, 1)
+        outbox_claims.due_heads(connection, 1, 8)
+        world.outbox.expired_reservations(connection, 8)
+        world.outbox.flush_parked(connection, "c1")
+        world.outbox.newest(connection, "c1")
+        event.remove(connection, "before_cursor_execute", note)
+        for statement, parameters in statements:
+            rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()  # type: ignore[arg-type]
+            seen.extend(str(row[-1]) for row in rows)
+
+    await world.database.read(plans)
+    await world.database.read(lambda c: c.execute(text("SELECT 1")).all())
+    assert seen
+    assert [plan for plan in seen if plan.startswith("SCAN")] == []
+    assert ROWS.name == "outbox_message"
