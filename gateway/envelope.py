@@ -9,7 +9,6 @@ import json
 import re
 import secrets
 import struct
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -122,31 +121,3 @@ class Envelope:
 def envelope_for(token: str, encoding_aes_key: str, receive_id: str) -> Envelope:
     """The shared envelope of an account; a rotated key makes a new one."""
     return Envelope(token, encoding_aes_key, receive_id)
-
-
-def required(query: Mapping[str, tuple[str, ...]], *names: str) -> tuple[str, ...]:
-    """The one value of each query field. Raises CallbackRejected: missing_parameter, repeated_parameter."""
-    values = []
-    for name in names:
-        given = query.get(name, ())
-        if len(given) > 1:
-            raise CallbackRejected("repeated_parameter", status=400, hint=f"{name} is given {len(given)} times")
-        if not given or not given[0]:
-            raise CallbackRejected("missing_parameter", status=400, hint=f"{name} is missing")
-        values.append(given[0])
-    return tuple(values)
-
-
-def seconds(timestamp: str) -> int:
-    """The query's timestamp as a number. Raises CallbackRejected(missing_parameter) for anything but 1 to 15 digits."""
-    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 15):
-        raise CallbackRejected("missing_parameter", status=400, hint="timestamp is not a number")
-    return int(timestamp)
-
-
-def encrypted_part(fields: Mapping[str, Any]) -> str:
-    """The Encrypt element of an envelope without the layout around it. Raises CallbackRejected(not_encrypted)."""
-    encrypt = fields.get("Encrypt")
-    if not isinstance(encrypt, str):
-        raise CallbackRejected("not_encrypted", hint="the body has no Encrypt element: set the console to safe mode")
-    return encrypt.strip()

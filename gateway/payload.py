@@ -40,8 +40,8 @@ def parse_json(data: bytes) -> dict[str, Any]:
         value = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
         raise CallbackRejected("bad_json", status=400, hint="not well-formed JSON in UTF-8") from None
-    if not isinstance(value, dict) or _depth_exceeds(value, xml.MAX_DEPTH):
-        raise CallbackRejected("bad_json", status=400, hint="not a JSON object, or too deep")
+    if not isinstance(value, dict) or _too_much(value):
+        raise CallbackRejected("bad_json", status=400, hint="not a JSON object, too deep or too many parts")
     if _ESCAPED_UNSTORABLE.search(data):
         value = _mapped(value, lambda item: _UNSTORABLE.sub("\ufffd", item) if isinstance(item, str) else item)
     fields: dict[str, Any] = value
@@ -59,13 +59,17 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _depth_exceeds(value: Any, limit: int) -> bool:
+def _too_much(value: Any) -> bool:
+    """Whether objects and arrays nest deeper, or are more in one level, than XML may."""
     level: list[Any] = [value]
-    while level and limit:
+    for _ in range(xml.MAX_DEPTH):
         items = (item.values() if isinstance(item, dict) else item for item in level)
         level = [child for children in items for child in children if isinstance(child, dict | list)]
-        limit -= 1
-    return bool(level)
+        if not level:
+            return False
+        if len(level) > xml.MAX_NODES:
+            return True
+    return True
 
 
 def _mapped(value: Any, change: Any) -> Any:

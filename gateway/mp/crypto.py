@@ -5,7 +5,8 @@ from __future__ import annotations
 from config.schema import MpAccount
 from gateway import payload, xml
 from gateway.channel import CallbackRejected, CallbackRequest, Opened
-from gateway.envelope import Envelope, check_signature, encrypted_part, envelope_for, required, seconds
+from gateway.envelope import Envelope, check_signature, envelope_for
+from gateway.request_checks import check_content_type, encrypted_part, required, seconds
 
 
 def envelope(account: MpAccount) -> Envelope:
@@ -31,8 +32,11 @@ def open_callback(account: MpAccount, request: CallbackRequest) -> Opened:
     The account's mode alone decides; ``encrypt_type`` and ``openid`` in the query are never read (N-11). In compat
     mode the plain fields beside ``Encrypt`` are never read either.
     """
+    check_content_type(request.content_type)
     if account.mode == "plain":
         return _open_plain(account, request)
+    if "msg_signature" not in request.query and request.query.get("signature", ("",))[0]:
+        raise CallbackRejected("not_encrypted", hint=f"the console is in plain mode, the account in mode {account.mode}")
     signature, timestamp, nonce = required(request.query, "msg_signature", "timestamp", "nonce")
     timestamp_s = seconds(timestamp)
     is_json = payload.looks_like_json(request.body)

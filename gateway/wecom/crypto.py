@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from config.schema import WecomAccount
 from gateway import xml
-from gateway.channel import CallbackRejected, CallbackRequest, Opened
-from gateway.envelope import Envelope, encrypted_part, envelope_for, required, seconds
+from gateway.channel import CallbackRequest, Opened
+from gateway.envelope import Envelope, envelope_for
+from gateway.payload import looks_like_json
+from gateway.request_checks import check_content_type, encrypted_part, required, seconds
+
+_JSON_HINT = "WeCom apps get XML; JSON comes from an AI bot (智能机器人), whose callback URL is not this one"
 
 
 def envelope(account: WecomAccount) -> Envelope:
@@ -28,8 +32,7 @@ def open_callback(account: WecomAccount, request: CallbackRequest) -> Opened:
     """Verify and decrypt a POST. Raises CallbackRejected; JSON is refused before any work."""
     signature, timestamp, nonce = required(request.query, "msg_signature", "timestamp", "nonce")
     timestamp_s = seconds(timestamp)
-    if "json" in request.content_type.lower() or request.body.lstrip()[:1] == b"{":
-        raise CallbackRejected("bad_content_type", status=415, hint="WeCom apps get XML; JSON is for AI bots, not this account")
+    check_content_type("application/json" if looks_like_json(request.body) else request.content_type, json_hint=_JSON_HINT)
     encrypt = encrypted_part(xml.parse(request.body))
     payload = envelope(account).open(encrypt, signature=signature, timestamp=timestamp, nonce=nonce)
     return Opened(payload=payload, encrypted=True, is_json=False, timestamp_s=timestamp_s)

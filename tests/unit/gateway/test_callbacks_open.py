@@ -148,6 +148,23 @@ def test_json_on_a_wecom_path_is_refused_cheaply() -> None:
         assert error.hint
 
 
+@pytest.mark.parametrize("content_type", ["image/png", "multipart/form-data; boundary=x", "text/html", "application/pdf", "x"])
+def test_other_content_types_are_refused_unread(content_type: str) -> None:
+    for action, account, receive_id in ((wecom_crypto.open_callback, WECOM, CORP_ID), (mp_crypto.open_callback, MP, APP_ID)):
+        request = CallbackRequest("POST", platform.post(TEXT, receive_id).query, b"<", content_type)
+        error = _refused(action, account, request)
+        assert (error.code, error.status) == ("bad_content_type", 415)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "text/xml", "application/xml; charset=utf-8", "Text/XML", "application/octet-stream"]
+)
+def test_what_proxies_call_xml_is_taken(content_type: str) -> None:
+    for action, account, receive_id in ((wecom_crypto.open_callback, WECOM, CORP_ID), (mp_crypto.open_callback, MP, APP_ID)):
+        good = platform.post(TEXT, receive_id)
+        assert action(account, CallbackRequest("POST", good.query, good.body, content_type)).payload == TEXT  # type: ignore[arg-type]
+
+
 def test_official_accounts_take_json_in_kind() -> None:
     payload = b'{"MsgType": "text"}'
     opened = mp_crypto.open_callback(MP, platform.post(payload, APP_ID, is_json=True))
@@ -160,7 +177,7 @@ def test_settings_choose_the_mode(mode: str) -> None:
     account = mp_account(mode=mode)
     plain = platform.plain_post(TEXT)
     query = {**plain.query, "encrypt_type": ("raw",)}
-    assert _refused(mp_crypto.open_callback, account, CallbackRequest("POST", query, TEXT)).code == "missing_parameter"
+    assert _refused(mp_crypto.open_callback, account, CallbackRequest("POST", query, TEXT)).code == "not_encrypted"
     signed = platform.signed("", TEXT, encrypt_type="raw", signature=plain.query["signature"][0])
     assert _refused(mp_crypto.open_callback, account, signed).code == "not_encrypted"
 

@@ -12,9 +12,10 @@ import pytest
 from config.schema import MpAccount, WecomAccount
 from gateway import xml
 from gateway.channel import CallbackRejected, CallbackRequest
-from gateway.envelope import Envelope, aes_key, check_signature, encrypted_part, sign
+from gateway.envelope import Envelope, aes_key, check_signature, sign
 from gateway.mp import crypto as mp_crypto
 from gateway.payload import looks_like_json, parse_json
+from gateway.request_checks import encrypted_part
 from gateway.wecom import crypto as wecom_crypto
 from tests.shared_data import shared_json
 

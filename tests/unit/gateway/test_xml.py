@@ -120,9 +120,14 @@ def test_what_no_database_takes_is_replaced() -> None:
             b'{"a": 1} x',
             b'{"a": "\xff"}',
         ),
-        *(b'{"a":' * 40 + b"1" + b"}" * 40, b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"),
+        *(
+            b'{"a":' * 40 + b"1" + b"}" * 40,
+            b"[" * 100_000,
+            b'{"a": ' + b"9" * 5000 + b"}",
+            b'{"a": [' + b"{}," * 10_000 + b"{}]}",
+        ),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_refused_json(body: bytes) -> None:
     with pytest.raises(CallbackRejected) as caught:
