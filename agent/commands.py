@@ -11,6 +11,7 @@ from agent import texts
 from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
 from agent.services import AgentServices
+from config.columns import table_of
 from tools.models import PendingAction
 
 CommandName = Literal["help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending"]
@@ -112,7 +113,7 @@ async def tools_text(services: AgentServices, message: InboundMessage, where: Co
     offers = Toolbox(services, message, where, capability).offered() if capability.trusted else []
     if not offers:
         return texts.TOOLS_NONE
-    return "\n".join([texts.TOOLS_TITLE, *(f"· {offer.description.splitlines()[0]}" for offer in offers)])
+    return "\n".join([texts.TOOLS_TITLE, *(f"· {offer.can_do}" for offer in offers)])
 
 
 async def _status(services: AgentServices, where: Conversation) -> str:
@@ -123,7 +124,7 @@ async def _status(services: AgentServices, where: Conversation) -> str:
         lines.append(
             texts.STATUS_LINE.format(number=number, question=texts.short(item.question), state=state, age=texts.age(item.age_s))
         )
-    table = PendingAction.__table__  # type: ignore[attr-defined]
+    table = table_of(PendingAction)
     waiting = await services.database.read(
         lambda connection: connection.execute(
             table.select()

@@ -69,6 +69,7 @@ class Loop:
     _said: list[str] = field(default_factory=list)
     _found: list[str] = field(default_factory=list)
     _invalid: int = 0
+    _question: str = ""
     _parked: dict[str, Called] = field(default_factory=dict)
 
     async def run(self, messages: Sequence[ChatMessage]) -> LoopResult:
@@ -84,8 +85,8 @@ class Loop:
                 history.append(ChatMessage("assistant", reply.text, reply.tool_calls))
                 if await self._call_all(reply.tool_calls, history):
                     return self._asked()
-                if self._invalid >= _INVALID_LIMIT and self._last_invalid:
-                    return self._answer(texts.INVALID_ASK.format(problems=self._last_invalid), outcome="asked")
+                if self._invalid >= _INVALID_LIMIT and self._question:
+                    return self._answer(self._question, outcome="asked")
             return self._partial(ended)
         except Stopped:
             self.result.outcome = "stopped"
@@ -94,8 +95,6 @@ class Loop:
             return self.result
         except ModelError as error:
             return self._failed(error)
-
-    _last_invalid: str = ""
 
     async def _ask(self, history: list[ChatMessage], offers: list[ToolOffer]) -> ModelReply:
         self.result.model_calls += 1
@@ -138,7 +137,7 @@ class Loop:
             self._parked[key] = called
         elif called.status == "invalid":
             self._invalid += 1
-            self._last_invalid = called.summary
+            self._question = called.summary if called.asks else self._question
         elif called.status == "ok":
             self._found.append(called.summary)
         return called

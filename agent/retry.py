@@ -7,9 +7,10 @@ from sqlalchemy import Connection, select
 from agent import texts
 from agent.protocol import Conversation, InboundMessage
 from agent.services import AgentServices
+from config.columns import table_of
 from tools.models import PendingAction
 
-_ACTION = PendingAction.__table__  # type: ignore[attr-defined]
+_ACTION = table_of(PendingAction)
 
 
 async def retry(services: AgentServices, where: Conversation) -> InboundMessage | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.ports import GatewayOps
@@ -12,12 +12,13 @@ from config.clock import Clock
 from config.database import Database
 from config.ports import Bell, Outbox
 from config.schema import Settings
+from tools.ports import NoPlatform, Platform
 
 if TYPE_CHECKING:
     from tools.confirm import Confirmations
-    from tools.registry import Registry
 
     from agent.llm.router import Router
+    from tools.registry import Registry
 
 FetchMedia = Callable[[InboundMessage, Attachment], Awaitable[tuple[str, bytes]]]
 """Downloads one attachment of a message: file name (with extension) and bytes. Raises YizhanError."""
@@ -37,3 +38,4 @@ class AgentServices:
     registry: Registry
     confirm: Confirmations
     fetch_media: FetchMedia | None = None
+    platform: Platform = field(default_factory=NoPlatform)

@@ -11,6 +11,10 @@ RULE_BOTH = "你是想「{first}」还是「{second}」？请说得具体一点�
 RULE_GAVE_UP = "好的，先不做了。"
 RULE_NO_RECORD = "我在这次对话里没有找到相关的记录。"
 RULE_FOUND = "这是你在这次对话里说过的：\n{lines}"
+SLOT_ASK = "请告诉我：{label}？"
+SLOT_TIME = "什么时间？请告诉我{label}，例如「明天上午九点」。"
+SLOT_CHOICE = "请选一个{label}：{options}"
+SLOT_AGAIN = "没看懂。"
 RULE_HELLO = "你好。要办的事直接发给我就行，回复「帮助」看我能做什么。"
 RULE_THANKS = "不客气。"
 
@@ -79,7 +83,6 @@ PARTIAL_WHY: dict[str, str] = {
     "tokens": "内容太长",
     "time": "时间到了",
 }
-INVALID_ASK = "要做这件事，我还需要你补充或更正：{problems}"
 
 MEDIA_UNREADABLE: dict[str, str] = {
     "image": "暂时看不了图片，请用文字告诉我要做什么。",

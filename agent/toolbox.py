@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agent.llm.base import ToolOffer
 from agent.protocol import Capability, Conversation, InboundMessage, Reply, Write
 from agent.services import AgentServices
+from tools.decided import Prompt
 
 if TYPE_CHECKING:
     from tools.base import ToolContext
@@ -23,6 +25,8 @@ class Called:
     summary: str
     prompt: Reply | None = None
     writes: tuple[Write, ...] = ()
+    asks: bool = False
+    """The summary is a question for the person (S001-54)."""
 
 
 @dataclass(slots=True)
@@ -41,20 +45,20 @@ class Toolbox:
         if not self.capability.trusted or self.services.registry is None:
             return []
         return [
-            ToolOffer(
-                spec.name,
-                spec.description,
-                spec.parameters,
-                tuple(getattr(spec, "examples", ())),
-                tuple(getattr(spec, "triggers", ())),
-            )
-            for spec in self.services.registry.offered(self.context())
+            ToolOffer(tool.name, tool.description, tool.parameters, tool.examples, tool.triggers, tool.title, tool.labels)
+            for tool in self.services.registry.offered(self.context())
         ]
 
     async def call(self, call_id: str, name: str, arguments: str) -> Called:
         """Validate and run a read, or park a write. ``call_id`` makes repeats of one call one action."""
-        result = await self.services.registry.call(self.context(), name, arguments)
-        return Called(result.status, result.summary, result.prompt, tuple(result.writes))
+        outcome = await self.services.registry.call(self.context(), name, arguments, call_id=call_id)
+        prompt = None if outcome.prompt is None else prompt_reply(outcome.prompt)
+        summary = outcome.summary
+        if outcome.status == "awaiting_confirmation":
+            number = outcome.prompt.number if outcome.prompt is not None else None
+            state = {"status": outcome.status, "number": number, "note": summary}
+            summary = json.dumps({key: value for key, value in state.items() if value is not None}, ensure_ascii=False)
+        return Called(outcome.status, summary, prompt, tuple(outcome.writes), outcome.asks)
 
     def context(self) -> ToolContext:
         """Who calls, from where; one object a turn, so that what it parked is known to the next call."""
@@ -63,3 +67,12 @@ class Toolbox:
 
             self._context = tool_context(self.services, self.message, self.where, self.capability, self.turn_id)
         return self._context
+
+
+def prompt_reply(prompt: Prompt) -> Reply:
+    """A confirmation prompt as a message of its own: a button card or a menu where it fits, else the text that says it all."""
+    if prompt.card is not None:
+        return Reply(prompt.text, "template_card", prompt.card, "confirm_prompt", prompt.action_id)
+    if prompt.menu is not None:
+        return Reply(prompt.text, "msgmenu", prompt.menu, "confirm_prompt", prompt.action_id)
+    return Reply(prompt.text, source="confirm_prompt", action_id=prompt.action_id)

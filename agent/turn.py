@@ -21,14 +21,16 @@ from agent.retry import retry
 from agent.services import AgentServices
 from agent.toolbox import Toolbox
 from agent.voice import heard_text
+from config.columns import table_of
 from config.ids import new_id
 from config.schema import Purpose
 from memory import epochs, transcripts
 from memory.epochs import Epoch
+from memory.segment import segmenter_for
 from memory.transcripts import Line
 
 _HARD_CHARS = 3000
-_TURN = Turn.__table__  # type: ignore[attr-defined]
+_TURN = table_of(Turn)
 
 
 @dataclass(slots=True)
@@ -123,7 +125,7 @@ async def loop(run: Run, context: Context, state: dict[str, Any]) -> LoopResult:
     """Model and tools until there is an answer."""
     services, settings = run.services, run.services.settings
     delay_file = settings.data_dir / "demo_model_delay_ms" if settings.demo else None
-    rule = RuleModel(state, services.clock.local(), run.message.subject_kind, delay_file)
+    rule = RuleModel(state, services.clock.local(), run.message.subject_kind, segmenter_for(settings.data_dir), delay_file)
     purpose: Purpose = "hard" if len(context.messages[-1].content) > _HARD_CHARS else "chat"
     return await Loop(
         router=services.router,
@@ -216,6 +218,7 @@ def _session_rows(run: Run, epoch: Epoch, state: dict[str, Any], lines: list[Lin
             lines=lines,
             now_ms=now_ms,
             turn_id=turn_id,
+            inbound_seq=where.inbound_seq,
         )
 
     return write
@@ -230,6 +233,7 @@ def _turn_row(run: Run, result: LoopResult, context_chars: int) -> Write:
         "conversation_id": where.conversation_id,
         "session_id": where.session_id,
         "user_id": where.user_id,
+        "inbound_seq": where.inbound_seq,
         "route": log.route or "none",
         "model": log.model,
         "routes_tried": log.tries,

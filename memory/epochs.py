@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from config.columns import table_of
 from config.ids import new_id
 from memory.models import Conversation, Session
 
@@ -16,8 +17,8 @@ MAX_AGE_MS = 24 * 3600 * 1000
 KEPT = 50
 EndReason = Literal["turns", "age", "invalid", "budget", "asked"]
 
-_SESSION = Session.__table__  # type: ignore[attr-defined]
-_CONVERSATION = Conversation.__table__  # type: ignore[attr-defined]
+_SESSION = table_of(Session)
+_CONVERSATION = table_of(Conversation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from typing import Literal
 
 from sqlalchemy import Connection, insert, select
 
+from config.columns import table_of
 from memory.models import Message
 
 WINDOW_ROUNDS = 6
-_MESSAGE = Message.__table__  # type: ignore[attr-defined]
+_MESSAGE = table_of(Message)
 _LINES_PER_ROUND = 4
 
 

@@ -36,13 +36,21 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """A tool as it is offered to a model. ``examples`` and ``triggers`` serve the rule model and are not sent anywhere."""
+    """A tool as it is offered to a model. ``title``, ``labels`` (Chinese names of parameters), ``examples`` and ``triggers``
+    are for the person and the rule model and are not sent anywhere."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     examples: tuple[str, ...] = ()
     triggers: tuple[str, ...] = ()
+    title: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def can_do(self) -> str:
+        """What it does, in one line for a person."""
+        return self.title or self.description.splitlines()[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import unicodedata
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,8 +14,18 @@ from typing import Any
 
 from agent import texts
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
+from agent.llm.intent import find_intent
+from agent.llm.slots import choices, fill, is_time, label, missing, property_of, read_answer
 from agent.protocol import Deadline, SubjectKind
 from config.ids import new_id
+from memory.segment import Segmenter
+
+_DROP = re.compile(r"(?:算了|不用了?|不要了|不做了|没事了?|取消|退出|先不了)吧?")
+_HELLO = re.compile(r"(?:你好|您好|hi|hello|嗨|哈喽|在吗|在么|早上好|下午好|晚上好|早|早安)(?:啊|呀|哦)?", re.IGNORECASE)
+_THANKS = re.compile(r"(?:谢谢|多谢|感谢|谢了|辛苦了?|thanks|thank you)(?:你|您|啦|了|哦|啊)?", re.IGNORECASE)
+_RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
+_EDGES = " \t\r\n。.,，!！?？~～、"
+_ASKS = 2
 
 
 @dataclass(slots=True)
@@ -23,6 +35,7 @@ class RuleModel:
     state: MutableMapping[str, Any]
     now: datetime
     subject: SubjectKind
+    segmenter: Segmenter
     delay_file: Path | None = None
 
     async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer], deadline: Deadline) -> ModelReply:
@@ -31,15 +44,85 @@ class RuleModel:
         results = _trailing_results(messages)
         if results:
             return self._say("\n".join(results))
+        await self.segmenter.ready()
         newest = next((message.content for message in reversed(messages) if message.role == "user"), "")
         return self._understand(newest, messages, tools)
 
     def _understand(self, text: str, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer]) -> ModelReply:
+        bare = unicodedata.normalize("NFKC", text).strip(_EDGES)
+        asked = self.state.get("slots")
+        if isinstance(asked, dict):
+            answered = self._answered(bare, asked, tools)
+            if answered is not None:
+                return answered
+        if _HELLO.fullmatch(bare):
+            return self._say(texts.RULE_HELLO)
+        if _THANKS.fullmatch(bare):
+            return self._say(texts.RULE_THANKS)
+        intent = find_intent(text, tools, self.segmenter)
+        if intent.best is not None:
+            return self._propose(intent.best, fill(text, intent.best, self.now))
+        if _RECORD.search(bare):
+            return self._say(self._extract(text, messages))
+        if intent.rivals:
+            first, second = (tool.can_do for tool in intent.rivals)
+            return self._say(texts.RULE_BOTH.format(first=first, second=second))
         return self._say(can_do(tools))
 
-    def _call(self, offer: ToolOffer, arguments: dict[str, Any]) -> ModelReply:
+    def _answered(self, text: str, asked: dict[str, Any], tools: Sequence[ToolOffer]) -> ModelReply | None:
+        """The answer to a question of the turn before; None when the person speaks of something else."""
+        offer = next((tool for tool in tools if tool.name == asked.get("tool")), None)
+        name, values = str(asked.get("ask")), dict(asked.get("args") or {})
+        if offer is None or name not in offer.parameters.get("properties", {}):
+            self.state.pop("slots", None)
+            return None
+        if _DROP.fullmatch(text):
+            self.state.pop("slots", None)
+            return self._say(texts.RULE_GAVE_UP)
+        other = find_intent(text, tools, self.segmenter).best
+        if other is not None and other.name != offer.name:
+            self.state.pop("slots", None)
+            return None
+        value = read_answer(text, name, property_of(offer, name), self.now)
+        if value is not None:
+            values[name] = value
+            return self._propose(offer, fill(text, offer, self.now, values))
+        times = int(asked.get("times", 1))
+        if times >= _ASKS:
+            self.state.pop("slots", None)
+            return self._say(texts.RULE_GAVE_UP)
+        return self._ask(offer, values, name, times + 1)
+
+    def _propose(self, offer: ToolOffer, values: dict[str, Any]) -> ModelReply:
+        """Call the tool, or ask for the first thing it still needs."""
+        lacking = missing(offer, values)
+        if lacking:
+            return self._ask(offer, values, lacking[0], 1)
         self.state.pop("slots", None)
-        return ModelReply("", (ToolCall(new_id("call"), offer.name, json.dumps(arguments, ensure_ascii=False)),))
+        return ModelReply("", (ToolCall(new_id("call"), offer.name, json.dumps(values, ensure_ascii=False)),))
+
+    def _ask(self, offer: ToolOffer, values: dict[str, Any], name: str, times: int) -> ModelReply:
+        self.state["slots"] = {"tool": offer.name, "args": values, "ask": name, "times": times}
+        schema = property_of(offer, name)
+        options = choices(schema)
+        if options:
+            question = texts.SLOT_CHOICE.format(label=label(name, schema), options="、".join(options[:12]))
+        elif is_time(name, schema):
+            question = texts.SLOT_TIME.format(label=label(name, schema))
+        else:
+            question = texts.SLOT_ASK.format(label=label(name, schema))
+        return self._say(question if times == 1 else texts.SLOT_AGAIN + question)
+
+    def _extract(self, text: str, messages: Sequence[ChatMessage]) -> str:
+        """What the person said about it earlier in this conversation, word for word; nothing made up."""
+        said = [message.content for message in messages if message.role == "user"][:-1]
+        wanted = {word for word in self.segmenter.words(text) if not _RECORD.search(word)}
+        scored = [(len(wanted & set(self.segmenter.words(line))), number, line) for number, line in enumerate(said)]
+        best = sorted((one for one in scored if one[0] > 0 and not one[2].strip().endswith(("?", "？", "吗"))), reverse=True)[:3]
+        if not best:
+            return texts.RULE_NO_RECORD
+        lines = "\n".join(f"· “{texts.short(line, 120)}”" for _, _, line in sorted(best, key=lambda one: one[1]))
+        return texts.RULE_FOUND.format(lines=lines)
 
     def _say(self, text: str) -> ModelReply:
         if not self.state.get("told_rule"):
@@ -49,6 +132,7 @@ class RuleModel:
         return ModelReply(text)
 
     async def _pretend_to_think(self) -> None:
+        """In the demo: wait as long as the file says, so that a slow model can be shown."""
         if self.delay_file is None:
             return
         try:
@@ -72,6 +156,6 @@ def can_do(tools: Sequence[ToolOffer]) -> str:
     """What a person is told when the rules do not understand them."""
     if not tools:
         return f"{texts.RULE_UNSURE}{texts.RULE_CAN_NOTHING}"
-    lines = "\n".join(f"· {tool.description.splitlines()[0]}" for tool in tools[:8])
+    lines = "\n".join(f"· {tool.can_do}" for tool in tools[:8])
     example = next((tool.examples[0] for tool in tools if tool.examples), "帮助")
     return f"{texts.RULE_UNSURE}\n{texts.RULE_CAN_DO.format(lines=lines, example=example)}"
