@@ -61,7 +61,8 @@ def _sender(fields: Mapping[str, Any]) -> Sender:
 
 
 def _peer(fields: Mapping[str, Any], sender: Sender) -> str:
-    return id_of(fields, "chatid") if id_of(fields, "chattype") == "group" else sender.peer_id
+    chat_id = id_of(fields, "chatid") if id_of(fields, "chattype") == "group" else ""
+    return chat_id or sender.peer_id
 
 
 def _event(source: Source, sender: Sender) -> InboundMessage:
