@@ -20,6 +20,11 @@ MP_SUB_OPEN_ID = "oDemoSubFollower000000000002"
 SEED_FILE = "demo_seed"
 """Name of the file in the data folder the demo's secrets are derived from."""
 
+_REPLIES = {
+    "menu_about": "驿站把企业微信和公众号接到一个会记事、能办事、动手前先问你的助手上。现在是演示：平台是模拟的，报文是真的。"
+}
+"""Fixed answers to menu keys."""
+
 DEMO_APP_IDS = frozenset({CORP_ID, MP_MAIN_APP_ID, MP_SUB_APP_ID})
 """The only corp_id and app_id values a demo may use (N-23)."""
 
@@ -54,6 +59,7 @@ def demo_accounts(api_base: str, data_dir: Path | None = None) -> list[dict[str,
             "callback_token": _hex(seed, "wecom-main token")[:24],
             "encoding_aes_key": _aes_key(seed, "wecom-main"),
             "api_base": api_base,
+            "replies": dict(_REPLIES),
         },
         _mp_account(seed, api_base, "mp-main", MP_MAIN_APP_ID, MP_MAIN_ORIGINAL_ID),
         _mp_account(seed, api_base, "mp-sub", MP_SUB_APP_ID, MP_SUB_ORIGINAL_ID),
@@ -62,9 +68,11 @@ def demo_accounts(api_base: str, data_dir: Path | None = None) -> list[dict[str,
 
 def simulator_accounts(api_base: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
     """The same accounts as the simulator takes them (``--accounts``): with ``verified``, a title and its followers."""
+    more = {"name": "更多", "sub_button": [_button("状态", "状态"), _button("继续", "继续"), _button("关于驿站", "menu_about")]}
+    menu = {"button": [_button("帮助", "帮助"), _button("待确认", "待确认"), more]}
     extra: dict[str, dict[str, Any]] = {
-        "wecom-main": {"title": "驿站助手"},
-        "mp-main": {"title": "驿站服务号", "verified": True},
+        "wecom-main": {"title": "驿站助手", "menu": menu},
+        "mp-main": {"title": "驿站服务号", "verified": True, "menu": {"button": [_button("帮助", "帮助"), more]}},
         "mp-sub": {"title": "驿站订阅号", "verified": False},
     }
     return [{**account, **extra[account["id"]]} for account in demo_accounts(api_base, data_dir)]
@@ -107,6 +115,7 @@ def _mp_account(seed: str, api_base: str, account_id: str, app_id: str, original
         "mode": "safe",
         "original_id": original_id,
         "api_base": api_base,
+        "replies": dict(_REPLIES),
     }
 
 
@@ -151,6 +160,10 @@ def _work_order_tools(api_base: str) -> list[dict[str, Any]]:
             "triggers": ["建工单", "提工单", "新建工单"],
         },
     ]
+
+
+def _button(name: str, key: str) -> dict[str, str]:
+    return {"type": "click", "name": name, "key": key}
 
 
 def _hex(seed: str, label: str) -> str:

@@ -31,6 +31,8 @@ class SimAccount:
     original_id: str = ""
     """ToUserName of an Official Account's callbacks."""
     verified: bool = True
+    menu: Mapping[str, Any] | None = None
+    """The menu the account shows before the gateway publishes one."""
     json_callbacks: bool = False
     """Deliver callbacks as JSON instead of XML (Official Accounts only)."""
 
@@ -98,6 +100,7 @@ def parse_account(raw: Mapping[str, Any], callback_base: str) -> SimAccount:
             mode=raw.get("mode") or "safe",
             original_id=str(raw.get("original_id") or "gh_0123456789ab"),
             verified=bool(raw.get("verified", True)),
+            menu=raw.get("menu"),
             json_callbacks=bool(raw.get("json", False)),
         )
     except KeyError as error:

@@ -204,7 +204,12 @@ class Callbacks:
             delivery["reason"] = reason
 
     def _publish(self, record: dict[str, Any]) -> None:
-        brief = {key: record[key] for key in ("id", "account", "user", "message_id", "label", "state")}
-        keys = ("attempt", "at", "outcome", "status", "reason", "ms")
-        attempts = [{key: wire.get(key) for key in keys} for wire in record["attempts"]]
-        self._world.log.publish("exchange", {**brief, "attempts": attempts})
+        self._world.log.publish("exchange", brief(record))
+
+
+def brief(record: dict[str, Any]) -> dict[str, Any]:
+    """An exchange's record without the bodies."""
+    keys = ("attempt", "at", "outcome", "status", "reason", "ms")
+    attempts = [{key: wire.get(key) for key in keys} for wire in record["attempts"]]
+    head = {key: record.get(key) for key in ("id", "account", "user", "message_id", "label", "state", "at")}
+    return {**head, "attempts": attempts}

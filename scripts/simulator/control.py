@@ -11,7 +11,7 @@ from aiohttp import web
 
 from .acts import ActError, Acts
 from .answers import json_answer
-from .callbacks import Callbacks
+from .callbacks import Callbacks, brief
 from .demo_acts import DemoActs
 from .faults import FAULTS, FaultError
 from .people import Person
@@ -132,10 +132,11 @@ class Control:
         return json_answer([entry for entry in self._world.log.feed if entry["seq"] > after])
 
     async def exchanges(self, request: web.Request) -> web.Response:
-        """GET: callback exchanges by account, user and message_id, with what went over the wire."""
+        """GET: callback exchanges by account, user and message_id, with what went over the wire (unless ``brief``)."""
         wanted = {key: request.query[key] for key in ("account", "user", "message_id") if request.query.get(key)}
         records = self._world.log.exchanges.values()
-        return json_answer([r for r in records if all(str(r[key]) == value for key, value in wanted.items())])
+        chosen = [r for r in records if all(str(r[key]) == value for key, value in wanted.items())]
+        return json_answer([brief(r) for r in chosen] if request.query.get("brief") else chosen)
 
     async def exchange(self, request: web.Request) -> web.Response:
         """GET: one exchange."""

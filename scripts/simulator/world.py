@@ -57,6 +57,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.people = People(self.accounts)
+        self.menus.update({a.id: dict(a.menu) for a in self.accounts.values() if a.menu is not None})
         self.tokens = Tokens(self.clock.now_ms, lambda account: self.faults.active("token_invalid_now", account))
         self._message_ids = itertools.count(7_000_000_000_000_000_000 + secrets.randbelow(10**15) * 1000)
         self._numbers = itertools.count(200_000_000 + secrets.randbelow(10**6))

@@ -139,7 +139,7 @@ async def sim(start_token: str, tmp_path: Any) -> AsyncIterator[Sim]:
     """A simulator whose platform hangs up after 0.4 s, with the demo accounts and two more modes."""
     listener = socket.create_server(("127.0.0.1", 0))
     gateway = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    raw = simulator_accounts("")
+    raw = [{**item, "menu": None} for item in simulator_accounts("")]
     raw.append({**raw[1], "id": "mp-compat", "mode": "compat"})
     raw.append({**raw[1], "id": "mp-plain", "mode": "plain", "app_id": "wxaaaaaaaaaaaaaaaa"})
     raw.append({**raw[0], "id": "wecom-two", "agent_id": 1000003, "secret": "other"})
