@@ -59,3 +59,91 @@ FORMAT_WORDS = {
     "ipv6": "IPv6 地址",
     "uuid": "UUID",
 }
+
+# The confirmation prompt (tools/prompt.py).
+PROMPT_TITLE = "即将执行以下操作，请确认"
+PROMPT_DO = "操作：{title}"
+PROMPT_ARGUMENT = "{label}：{value}"
+PROMPT_ANSWER = "回复「确认 {number}」执行，回复「取消 {number}」放弃（{minutes} 分钟内有效）"
+PROMPT_ANSWER_CODE = "高风险操作：回复「确认 {number} {code}」执行，回复「取消 {number}」放弃（{minutes} 分钟内有效）"
+PROMPT_CHANGED = "（替换 #{number}，原来的不再有效）"
+PROMPT_TOO_LONG = "这个操作的内容太长，没法在一条确认消息里完整给你看，所以没有继续。请缩短内容再试。"
+BUTTON_YES = "确认"
+BUTTON_NO = "取消"
+YES = "是"
+NO = "否"
+EMPTY = "（空）"
+
+# What comes of a call (tools/registry.py).
+UNKNOWN_TOOL = "没有“{name}”这个工具。"
+UNKNOWN_TOOL_NEAR = "没有“{name}”这个工具，是不是“{near}”？"
+DENIED = "你没有使用「{title}」的权限，没有执行。"
+NOT_TRUSTED = "这个账号没有开启加密，不能使用工具。"
+INVALID = "「{title}」没有执行，参数不对：{problems}。请补充或更正。"
+FAILED = "「{title}」没有成功：{reason}"
+FAILED_REASON = "内部出错"
+TIMED_OUT = "超时没有结果"
+AWAITING = "已生成待确认操作 #{number}（{summary}），还没有执行，等用户本人确认。不要说已完成。"
+SUMMARY_MISSING = "「{title}」已返回结果，但没有可用的摘要。"
+
+# Decisions (tools/confirm.py).
+NOTHING_OPEN = "现在没有等你确认的操作。"
+NOT_YOURS = "这项操作只能由发起的人确认或取消，没有执行。"
+CHOOSE = "有 {count} 项等你确认，请带上编号回复，例如「确认 {number}」：\n{lines}"
+ONE_BY_ONE = "为了安全，确认要一项一项来，请带上编号回复，例如「确认 {number}」：\n{lines}"
+OPEN_TITLE = "等你确认的操作："
+OPEN_LINE = "#{number} {summary}（还剩 {minutes} 分钟）"
+OPEN_HOW = "回复「确认 编号」执行，「取消 编号」放弃，「全部取消」放弃全部。"
+FOOTER = "另有 {count} 项等你确认：{summary}（还剩 {minutes} 分钟）。回复「确认 {number}」或「取消 {number}」"
+SHOW_AGAIN = "请先看清这一项，再回复："
+NEED_CODE = "这是高风险操作，需要带上确认码：请照确认消息里的写法回复「确认 {number} 四位码」。"
+WRONG_CODE = "确认码不对，没有执行。请照确认消息里的写法回复。"
+NO_SUCH_NUMBER = "没有编号为 {number} 的待确认操作。"
+REJECTED = "已取消，没有执行：{summary}"
+REJECTED_ALL = "已取消 {count} 项，都没有执行。"
+WRONG_MENU = "这个选项属于另一项操作，没有执行。"
+CARD_UNKNOWN = "已过期，未执行。"
+REISSUE_NOTHING = "没有可以重新发起的操作。"
+EDIT_NONE_FITS = "没看懂要改哪一项，请说清楚，例如「标题改成…」。"
+EDIT_OLD = "原来的 #{number} 已不再有效。"
+
+STATES = {
+    "draft": "还没有发出确认，没有执行：{summary}",
+    "pending": "还在等你确认：{summary}",
+    "confirmed": "已确认，正在执行：{summary}",
+    "executing": "正在执行：{summary}",
+    "succeeded": "这项已经执行过了，不会重复执行。结果：{result}",
+    "failed": "这项没有成功：{result}",
+    "unknown": "这项的结果还不清楚，正在核实：{summary}",
+    "needs_human": "这项的结果没能核实，请人工检查：{summary}",
+    "rejected": "这项已经取消，没有执行：{summary}",
+    "expired": "已过期，没有执行。回复「重新发起」再确认一次",
+    "withdrawn": "这项已撤回，没有执行：{summary}",
+    "superseded": "这项已经被新的内容替换，没有执行：{summary}",
+}
+BUTTON_STATES = {
+    "confirmed": "已确认",
+    "executing": "已确认",
+    "succeeded": "已执行",
+    "failed": "未成功",
+    "unknown": "核实中",
+    "needs_human": "待核实",
+    "rejected": "已取消",
+    "expired": "已过期",
+    "withdrawn": "已撤回",
+    "superseded": "已替换",
+}
+
+# Outcomes (tools/actions.py).
+OUTCOME_FAILED = "没有成功：{summary}\n原因：{reason}"
+OUTCOME_WITHDRAWN = "没有执行：{summary}\n原因：{reason}"
+OUTCOME_UNKNOWN = "执行中断，结果不明：{summary}\n我不会自动重做。请先核实，确实没有执行再重新告诉我。"
+OUTCOME_NOT_DONE = "没有执行：{summary}\n执行中断，已核实没有生效，可以重新告诉我。"
+OUTCOME_DONE_CHECKED = "已执行（执行中断过，已核实生效）：{summary}"
+OUTCOME_EXPIRED = "「{summary}」没有等到确认，已过期，没有执行。回复「重新发起」再确认一次"
+OUTCOME_UNCLAIMED = "确认后系统没能及时执行，已撤回，没有执行：{summary}\n需要的话请重新告诉我。"
+REASON_TOOL_GONE = "这个工具已经停用或更新"
+REASON_DENIED = "你现在没有这个权限"
+REASON_CHANGED = "参数和你确认的不一致"
+REASON_INVALID = "参数已不再有效：{problems}"
+APPROVAL_UNAVAILABLE = "这个账号不能提交审批。"

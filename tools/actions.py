@@ -1,0 +1,354 @@
+"""Runs confirmed actions under a lease, stores outcome, audit and message in one transaction, and reaps what was left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from config import lease
+from config.clock import Clock
+from config.columns import table_of
+from config.database import Database
+from config.errors import FenceLost, NotFound, YizhanError
+from config.ids import new_id
+from config.logging import get_logger, log
+from config.ports import Draft, Outbox
+from memory.models import Conversation, Message
+from tools import audit, texts
+from tools.base import AskPerson, Tool, ToolContext, ToolRefused, ToolResult
+from tools.context import Contexts, Place
+from tools.policy import may_use
+from tools.proposals import ACTIONS, digest_of
+from tools.registry import Registry, invalid_text, run_tool, summarized
+
+_logger = get_logger(__name__)
+_MESSAGE = table_of(Message)
+_CONVERSATION = table_of(Conversation)
+_SPARE_MS = 15_000
+_UNCLAIMED_MS = 120_000
+_DRAFT_MS = 3_600_000
+_LONGEST_MS = 24 * 3600 * 1000
+Action = Row[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    row: Action
+    tool: Tool
+    context: ToolContext
+    arguments: dict[str, Any]
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How an action ends: its status, what is told, and the audit of the call."""
+
+    status: str
+    text: str
+    result: ToolResult | None = None
+    error_code: str | None = None
+    took_ms: int = 0
+
+
+class Executor:
+    """Executes confirmed actions; any process may, the lease makes it one (N-18)."""
+
+    def __init__(self, database: Database, outbox: Outbox, clock: Clock, registry: Registry, contexts: Contexts) -> None:
+        self._database = database
+        self._outbox = outbox
+        self._clock = clock
+        self._registry = registry
+        self._contexts = contexts
+        self._owner = new_id("x")
+
+    async def execute(self, action_id: str, *, reserve_ms: Callable[[], int] = lambda: 0) -> str | None:
+        """Run one confirmed action to its stored outcome and return the outbox group that tells it (``action:{id}``).
+
+        None when somebody else is at it. An action that ended already is not run; its outcome's group is returned.
+        """
+        row = await self._database.read(lambda c: c.execute(select(ACTIONS).where(ACTIONS.c.id == action_id)).first())
+        if row is None:
+            return None
+        if row.status not in ("confirmed", "executing", "unknown"):
+            return row.answer_group if row.answer_group is None else str(row.answer_group)
+        tool = self._registry.get(row.tenant_id, row.tool)
+        ttl_ms = round((tool.timeout_s if tool is not None else 0) * 1000) + _SPARE_MS
+        started = self._clock.monotonic()
+        fence = await self._database.write(
+            lambda c: lease.claim(
+                c,
+                ACTIONS,
+                (ACTIONS.c.id == action_id) & (ACTIONS.c.status == "confirmed"),
+                self._owner,
+                ttl_ms=ttl_ms,
+                values={"status": "executing"},
+            )
+        )
+        if fence is None:
+            return None
+        end = await self._run(row, tool, fence, started, ttl_ms)
+        if end is None:
+            await self._database.write(lambda c: _give_back(c, row.id, fence))
+            return None
+        return await self._finish(row, fence, end, reserve_ms)
+
+    # before the call -------------------------------------------------------------------------------------------------
+    async def _run(self, row: Action, tool: Tool | None, fence: int, started: float, ttl_ms: int) -> _End | None:
+        claimed, refusal = await self._check(row, tool, fence)
+        if claimed is None:
+            return _withdrawn(row, refusal)
+        left_ms = ttl_ms - (self._clock.monotonic() - started) * 1000
+        if left_ms <= claimed.tool.timeout_s * 1000:  # this process slept; another may hold the lease when the call ends
+            log(_logger, "action.lease_short", action_id=row.id)
+            return None
+        return await self._call(claimed)
+
+    async def _check(self, row: Action, tool: Tool | None, fence: int) -> tuple[_Claimed | None, str]:
+        """Schema, permission, arguments and target once more, right before the call (C17, C35)."""
+        if tool is None or tool.version != row.tool_version:
+            return None, texts.REASON_TOOL_GONE
+        if digest_of(tool, row.args_json) != row.args_digest:
+            return None, texts.REASON_CHANGED
+        try:
+            context = self._contexts.of(await self._place(row), call_key=row.idempotency_key, inbound_seq=row.inbound_seq)
+        except NotFound:
+            return None, texts.REASON_TOOL_GONE
+        if not may_use(tool, context):
+            return None, texts.REASON_DENIED
+        arguments = json.loads(row.args_json)
+        cleaned, problems = self._registry.examine(tool, arguments)
+        if problems or cleaned != arguments:
+            return None, texts.REASON_INVALID.format(problems=invalid_text(tool, problems))
+        if tool.prepare is not None:
+            try:
+                again = await tool.prepare(context, arguments)
+            except (AskPerson, ToolRefused) as error:
+                return None, error.user_text
+            if dict(again.arguments) != arguments:
+                return None, texts.REASON_CHANGED
+        return _Claimed(row, tool, context, arguments, fence), ""
+
+    async def _place(self, row: Action) -> Place:
+        table = _CONVERSATION
+        found = await self._database.read(
+            lambda c: c.execute(select(table.c.id_type).where(table.c.id == row.conversation_id)).scalar()
+        )
+        return Place(
+            row.tenant_id, row.account_id, row.conversation_id, row.session_id, row.requester_id, str(found or "wecom_userid")
+        )
+
+    # the call --------------------------------------------------------------------------------------------------------
+    async def _call(self, claimed: _Claimed) -> _End:
+        began = self._clock.monotonic()
+        result, reason, code = await run_tool(claimed.tool, claimed.context, claimed.arguments)
+        took_ms = round((self._clock.monotonic() - began) * 1000)
+        if result is not None:
+            return _End("succeeded", result.summary, result, took_ms=took_ms)
+        if code not in ("timeout", "crashed", "outcome_unknown"):
+            text = texts.OUTCOME_FAILED.format(summary=claimed.row.summary, reason=reason)
+            return _End("failed", text, error_code=code, took_ms=took_ms)
+        return await self._resolve(claimed, code or "unknown", took_ms)
+
+    async def _resolve(self, claimed: _Claimed, code: str, took_ms: int = 0) -> _End:
+        """unknown → check() → what it says; never run again by itself (agent.md §5)."""
+        found = "unknown"
+        if claimed.tool.check is not None:
+            try:
+                async with asyncio.timeout(claimed.tool.timeout_s):
+                    found = await claimed.tool.check(claimed.context, claimed.arguments)
+            except (YizhanError, TimeoutError, OSError) as error:
+                log(_logger, "action.check_failed", action_id=claimed.row.id, code=type(error).__name__)
+        text = {
+            "done": texts.OUTCOME_DONE_CHECKED,
+            "not_done": texts.OUTCOME_NOT_DONE,
+            "unknown": texts.OUTCOME_UNKNOWN,
+        }[found].format(summary=claimed.row.summary)
+        status = {"done": "succeeded", "not_done": "failed", "unknown": "needs_human"}[found]
+        return _End(status, text, error_code=None if found == "done" else code, took_ms=took_ms)
+
+    # the outcome -----------------------------------------------------------------------------------------------------
+    async def _finish(self, row: Action, fence: int, end: _End, reserve_ms: Callable[[], int]) -> str | None:
+        try:
+            group = await self._database.write(lambda c: self._store(c, row, fence, end, reserve_ms()))
+        except FenceLost:
+            log(_logger, "action.lease_lost", action_id=row.id)
+            return None
+        log(_logger, "action.finished", action_id=row.id, tool=row.tool, status=end.status, ms=end.took_ms)
+        return group
+
+    def _store(self, connection: Connection, row: Action, fence: int, end: _End, reserve_ms: int) -> str:
+        lease.check(connection, ACTIONS, (ACTIONS.c.id == row.id) & (ACTIONS.c.status == "executing"), fence)
+        end = self._committed(connection, row, end)
+        group = self._tell(connection, row, end.text, reserve_ms)
+        now = self._clock.now_ms()
+        connection.execute(
+            update(ACTIONS)
+            .where(ACTIONS.c.id == row.id)
+            .values(
+                status=end.status,
+                result_text=end.text,
+                error_code=end.error_code,
+                answer_group=group,
+                finished_at_ms=now,
+                lease_owner=None,
+                lease_until_ms=None,
+            )
+        )
+        self._audit(connection, row, end)
+        return group
+
+    def _committed(self, connection: Connection, row: Action, end: _End) -> _End:
+        """Run the effect that belongs into this transaction; what it refuses is a failure with nothing written."""
+        if end.result is None or end.result.commit is None:
+            return end
+        tool = self._registry.get(row.tenant_id, row.tool)
+        try:
+            with connection.begin_nested():
+                result = end.result.commit(connection)
+        except YizhanError as error:
+            if error.retryable or isinstance(error, FenceLost):
+                raise
+            text = texts.OUTCOME_FAILED.format(summary=row.summary, reason=error.user_text)
+            return _End("failed", text, error_code=error.code, took_ms=end.took_ms)
+        if tool is not None:
+            result = summarized(tool, json.loads(row.args_json), result)
+        return _End("succeeded", result.summary, result, took_ms=end.took_ms)
+
+    def _audit(self, connection: Connection, row: Action, end: _End) -> None:
+        tool = self._registry.get(row.tenant_id, row.tool)
+        if tool is None:
+            return
+        place = Place(row.tenant_id, row.account_id, row.conversation_id, row.session_id, row.requester_id, "wecom_userid")
+        audit.record(
+            connection,
+            self._contexts.of(place, call_key=row.idempotency_key),
+            tool,
+            json.loads(row.args_json),
+            decision="confirmed",
+            result=end.result,
+            ok=end.status == "succeeded",
+            took_ms=end.took_ms,
+            action_id=row.id,
+            error_code=end.error_code,
+            keyed=end.status == "succeeded",
+        )
+
+    def _tell(self, connection: Connection, row: Action, text: str, reserve_ms: int = 0) -> str:
+        """The outcome's one message, and the same as a note in the transcript (C31)."""
+        connection.execute(
+            insert(_MESSAGE).values(
+                tenant_id=row.tenant_id,
+                conversation_id=row.conversation_id,
+                session_id=row.session_id,
+                user_id=row.requester_id,
+                role="note",
+                text=text,
+                inbound_seq=row.inbound_seq,
+                created_at_ms=self._clock.now_ms(),
+            )
+        )
+        return self._outbox.put(
+            connection,
+            Draft(
+                idempotency_key=f"action:{row.id}",
+                tenant_id=row.tenant_id,
+                account_id=row.account_id,
+                conversation_id=row.conversation_id,
+                user_id=row.requester_id,
+                session_id=row.session_id,
+                cause="action",
+                cause_id=row.id,
+                text=text,
+                source="tool",
+                label=row.summary,
+                final=True,
+                reserve_ms=reserve_ms,
+            ),
+        )
+
+    # the reaper ------------------------------------------------------------------------------------------------------
+    async def reap(self, limit: int = 64) -> list[str]:
+        """One pass over actions left behind; returns the outbox groups to ring for. Safe to run in any number of processes.
+
+        confirmed and unclaimed for 2 minutes → withdrawn and told; executing past its lease → run again where the tool is
+        idempotent, else checked, else unknown and told; pending past its time → expired, told when its prompt was seen.
+        """
+        groups = await self._database.write(lambda c: self._reap_waiting(c, limit))
+        for row in await self._database.read(lambda c: _abandoned(c, limit)):
+            group = await self._recover(row)
+            groups += [group] if group is not None else []
+        return groups
+
+    def _reap_waiting(self, connection: Connection, limit: int) -> list[str]:
+        now, groups = self._clock.now_ms(), []
+        late = (ACTIONS.c.status == "confirmed") & (ACTIONS.c.decided_at_ms <= now - _UNCLAIMED_MS)
+        for row in connection.execute(select(ACTIONS).where(late).limit(limit)).all():
+            if _end(connection, row.id, "confirmed", "withdrawn", "unclaimed", now):
+                group = self._tell(connection, row, texts.OUTCOME_UNCLAIMED.format(summary=row.summary))
+                connection.execute(update(ACTIONS).where(ACTIONS.c.id == row.id).values(answer_group=group))
+                groups.append(group)
+        past = (ACTIONS.c.status == "pending") & (ACTIONS.c.expires_at_ms <= now)
+        for row in connection.execute(select(ACTIONS).where(past).limit(limit)).all():
+            seen = self._outbox.delivered(connection, row.id)
+            status, code = ("expired", None) if seen else ("withdrawn", "undelivered")
+            if _end(connection, row.id, "pending", status, code, now) and seen:
+                groups.append(self._tell(connection, row, texts.OUTCOME_EXPIRED.format(summary=row.summary)))
+        stale = (ACTIONS.c.status == "draft") & (ACTIONS.c.created_at_ms <= now - _DRAFT_MS)
+        connection.execute(ACTIONS.delete().where(stale))
+        return groups
+
+    async def _recover(self, row: Action) -> str | None:
+        tool = self._registry.get(row.tenant_id, row.tool)
+        ttl_ms = round((tool.timeout_s if tool is not None else 0) * 1000) + _SPARE_MS
+        started = self._clock.monotonic()
+        fence = await self._database.write(
+            lambda c: lease.claim(
+                c, ACTIONS, (ACTIONS.c.id == row.id) & (ACTIONS.c.status == "executing"), self._owner, ttl_ms=ttl_ms
+            )
+        )
+        if fence is None:
+            return None
+        log(_logger, "action.recovering", action_id=row.id, tool=row.tool)
+        if tool is not None and tool.idempotent:
+            end = await self._run(row, tool, fence, started, ttl_ms)
+            return None if end is None else await self._finish(row, fence, end, lambda: 0)
+        claimed, _ = await self._check(row, tool, fence)
+        if claimed is None:
+            text = texts.OUTCOME_UNKNOWN.format(summary=row.summary)
+            return await self._finish(row, fence, _End("needs_human", text, error_code="lease_lost"), lambda: 0)
+        return await self._finish(row, fence, await self._resolve(claimed, "lease_lost"), lambda: 0)
+
+
+async def reap_actions(executor: Executor, limit: int = 64) -> list[str]:
+    """See Executor.reap."""
+    return await executor.reap(limit)
+
+
+def _withdrawn(row: Action, reason: str) -> _End:
+    text = texts.OUTCOME_WITHDRAWN.format(summary=row.summary, reason=reason)
+    return _End("withdrawn", text, error_code="withdrawn")
+
+
+def _give_back(connection: Connection, action_id: str, fence: int) -> None:
+    connection.execute(
+        update(ACTIONS)
+        .where(ACTIONS.c.id == action_id, ACTIONS.c.status == "executing", ACTIONS.c.fence == fence)
+        .values(status="confirmed", lease_owner=None, lease_until_ms=None)
+    )
+
+
+def _end(connection: Connection, action_id: str, before: str, after: str, code: str | None, now_ms: int) -> bool:
+    statement = update(ACTIONS).where(ACTIONS.c.id == action_id, ACTIONS.c.status == before)
+    return connection.execute(statement.values(status=after, error_code=code, finished_at_ms=now_ms)).rowcount == 1
+
+
+def _abandoned(connection: Connection, limit: int) -> list[Action]:
+    now = lease.now_ms(connection)
+    free = lease.is_free(ACTIONS, now)
+    return list(connection.execute(select(ACTIONS).where(ACTIONS.c.status == "executing", free).limit(limit)))

@@ -1,0 +1,94 @@
+"""Looks up pending actions: the open ones of a conversation, one by its number, the newest of a person."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, Row, select, update
+
+from tools.decided import Actor, Decision, OpenAction
+from tools.proposals import ACTIONS
+
+Action = Row[Any]
+
+
+def expire(connection: Connection, conversation_id: str, now_ms: int) -> None:
+    """Pending actions past their time end here, lazily; the reaper does the same and tells."""
+    connection.execute(
+        update(ACTIONS)
+        .where(ACTIONS.c.conversation_id == conversation_id, ACTIONS.c.status == "pending", ACTIONS.c.expires_at_ms <= now_ms)
+        .values(status="expired", finished_at_ms=now_ms)
+    )
+
+
+def move_action(connection: Connection, action_id: str, states: tuple[str, ...], values: dict[str, Any]) -> bool:
+    """Set values on an action that is in one of these states; False when it is not."""
+    statement = update(ACTIONS).where(ACTIONS.c.id == action_id, ACTIONS.c.status.in_(states)).values(**values)
+    return connection.execute(statement).rowcount == 1
+
+
+def open_rows(connection: Connection, tenant_id: str, conversation_id: str, now_ms: int) -> list[Action]:
+    """What waits for an answer in a conversation, oldest first."""
+    return list(
+        connection.execute(
+            select(ACTIONS)
+            .where(
+                ACTIONS.c.tenant_id == tenant_id,
+                ACTIONS.c.conversation_id == conversation_id,
+                ACTIONS.c.status == "pending",
+                ACTIONS.c.expires_at_ms > now_ms,
+            )
+            .order_by(ACTIONS.c.created_at_ms, ACTIONS.c.id)
+        )
+    )
+
+
+def _mine(actor: Actor) -> tuple[Any, ...]:
+    return (
+        ACTIONS.c.tenant_id == actor.tenant_id,
+        ACTIONS.c.conversation_id == actor.conversation_id,
+        ACTIONS.c.requester_id == actor.user_id,
+        ACTIONS.c.status != "draft",
+    )
+
+
+def numbered_row(connection: Connection, actor: Actor, decision: Decision, waiting: list[Action]) -> Action | None:
+    """The action a number names: an open one first (by number, else by its code), else the newest that ever had it."""
+    by_number = [row for row in waiting if row.number == decision.number]
+    by_code = [row for row in waiting if row.code is not None and row.code == str(decision.number) and decision.code is None]
+    if by_number or by_code:
+        return (by_number or by_code)[0]
+    here = (ACTIONS.c.tenant_id == actor.tenant_id, ACTIONS.c.conversation_id == actor.conversation_id)
+    return connection.execute(
+        select(ACTIONS)
+        .where(*here, ACTIONS.c.number == decision.number, ACTIONS.c.status != "draft")
+        .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
+        .limit(1)
+    ).first()
+
+
+def latest_row(connection: Connection, actor: Actor, since_ms: int) -> Action | None:
+    """The newest action of this person here since then."""
+    query = select(ACTIONS).where(*_mine(actor), ACTIONS.c.created_at_ms >= since_ms)
+    return connection.execute(query.order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc()).limit(1)).first()
+
+
+def reissuable_row(connection: Connection, actor: Actor, since_ms: int) -> Action | None:
+    """The newest action of this person here that ended unanswered."""
+    ended = ("expired", "withdrawn")
+    query = select(ACTIONS).where(*_mine(actor), ACTIONS.c.status.in_(ended), ACTIONS.c.created_at_ms >= since_ms)
+    return connection.execute(query.order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc()).limit(1)).first()
+
+
+def as_open(row: Action, now_ms: int) -> OpenAction:
+    """A row as others may know it."""
+    return OpenAction(
+        id=row.id,
+        number=row.number,
+        tool=row.tool,
+        arguments=json.loads(row.args_json),
+        summary=row.summary,
+        revision=row.revision,
+        minutes_left=max(1, -(-(row.expires_at_ms - now_ms) // 60_000)),
+    )

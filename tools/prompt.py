@@ -1,0 +1,156 @@
+"""Renders the confirmation prompt: every argument, nothing hidden, one message, or no prompt at all (N-17)."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tools import texts
+from tools.base import Tool, ToolRefused
+from tools.decided import Prompt
+
+MAX_BYTES = 2048
+QUOTED_CHARS = 200
+_CARD_CHARS = 160
+_SUMMARY_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFacts:
+    """What a prompt says besides the call: ids, number, code, and which forms the channel can show."""
+
+    action_id: str
+    digest: str
+    number: int
+    code: str | None
+    minutes: int
+    can_card: bool
+    can_menu: bool
+    replaces: int | None = None
+
+
+def render_prompt(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str], facts: PromptFacts) -> Prompt:
+    """The prompt of one call. Raises ToolRefused when it does not fit into one message of 2048 bytes."""
+    lines = [texts.PROMPT_DO.format(title=visible(tool.title or tool.name)), *_argument_lines(tool, arguments, shown)]
+    if facts.replaces is not None:
+        lines.append(texts.PROMPT_CHANGED.format(number=facts.replaces))
+    how = texts.PROMPT_ANSWER if facts.code is None else texts.PROMPT_ANSWER_CODE
+    answer = how.format(number=facts.number, code=facts.code, minutes=facts.minutes)
+    text = "\n".join([texts.PROMPT_TITLE, *lines, answer])
+    if len(text.encode()) > MAX_BYTES:
+        raise ToolRefused("the prompt does not fit", code="prompt_too_long", user_text=texts.PROMPT_TOO_LONG)
+    body = "\n".join([*lines, answer])
+    with_card = facts.can_card and facts.code is None and len(body) <= _CARD_CHARS
+    return Prompt(
+        text=text,
+        action_id=facts.action_id,
+        number=facts.number,
+        summary=summarize(tool, arguments, shown),
+        card=_card(body, facts) if with_card else None,
+        menu=_menu(text, facts) if facts.can_menu and facts.code is None else None,
+    )
+
+
+def summarize(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str]) -> str:
+    """One short line that names the action in lists and footers."""
+    values = {key: shown.get(key) or _plain(value) for key, value in arguments.items()}
+    title = tool.title or tool.name
+    line = ""
+    if tool.confirm_template:
+        try:
+            line = tool.confirm_template.format(**values)
+        except (KeyError, IndexError, ValueError):
+            line = ""
+    if not line:
+        first = next(iter(values.values()), "")
+        line = f"{title}：{first}" if first else title
+    line = visible(line)
+    return line if len(line) <= _SUMMARY_CHARS else line[: _SUMMARY_CHARS - 1] + "…"
+
+
+def quoted(text: str, limit: int = QUOTED_CHARS) -> str:
+    """Somebody's words (nickname, title, file name) as a quotation of at most ``limit`` characters."""
+    shown = visible(text)
+    return f"“{shown if len(shown) <= limit else shown[:limit] + '…'}”"
+
+
+def visible(text: str) -> str:
+    """The text with everything that could hide or move other text written out, and our own markup made harmless."""
+    out = []
+    for char in text:
+        if char == "\n":
+            out.append("\\n")
+        elif char in "“”":
+            out.append("\\" + char)
+        elif char == "<":
+            out.append("＜")
+        elif _hides(char):
+            out.append(f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}")
+        else:
+            out.append(char)
+    return "".join(out).replace("weixin://", "weixin:\\//")
+
+
+def _hides(char: str) -> bool:
+    category = unicodedata.category(char)
+    if category in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+        return True
+    return (category == "Zs" and char not in " \u3000") or char in "\u115f\u1160\u3164\uffa0\u2800"
+
+
+def _argument_lines(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str]) -> list[str]:
+    lines = []
+    for key, value in arguments.items():
+        label = visible(tool.labels.get(key) or str(key))
+        text = visible(shown[key]) if key in shown else _value(value)
+        lines.append(texts.PROMPT_ARGUMENT.format(label=label, value=text))
+    return lines
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return texts.YES if value else texts.NO
+    if value is None or value == "" or value == [] or value == {}:
+        return texts.EMPTY
+    if isinstance(value, str):
+        return f"“{visible(value)}”"
+    if isinstance(value, list) and all(isinstance(item, (str, int, float)) for item in value):
+        return "、".join(_value(item) for item in value)
+    if isinstance(value, (int, float)):
+        return str(value)
+    return visible(json.dumps(value, ensure_ascii=False, sort_keys=True))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return _value(value)
+
+
+def _card(body: str, facts: PromptFacts) -> dict[str, Any]:
+    key = f"pa1|{facts.action_id}|{facts.digest}"
+    return {
+        "card_type": "button_interaction",
+        "main_title": {"title": texts.PROMPT_TITLE},
+        "sub_title_text": body,
+        "task_id": facts.action_id,
+        "button_list": [
+            {"text": texts.BUTTON_YES, "style": 1, "key": f"{key}|c"},
+            {"text": texts.BUTTON_NO, "style": 4, "key": f"{key}|r"},
+        ],
+    }
+
+
+def _menu(text: str, facts: PromptFacts) -> dict[str, Any]:
+    key = f"pa1|{facts.action_id}|{facts.digest}"
+    return {
+        "head_content": text,
+        "list": [
+            {"id": f"{key}|c", "content": f"{texts.BUTTON_YES} {facts.number}"},
+            {"id": f"{key}|r", "content": f"{texts.BUTTON_NO} {facts.number}"},
+        ],
+        "tail_content": "",
+    }

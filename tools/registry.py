@@ -1,0 +1,224 @@
+"""The one way to call a tool: parse → permission → schema → confirm or run → summarize → audit."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sqlalchemy import Connection
+
+from config.errors import YizhanError
+from config.logging import get_logger, log
+from tools import audit, texts
+from tools.arguments import parse_arguments
+from tools.base import AskPerson, Prepared, Tool, ToolContext, ToolRefused, ToolResult
+from tools.decided import Prompt
+from tools.policy import may_use
+from tools.proposals import Proposals
+from tools.schema import Checker, Problem, SchemaError, compile_schema
+from tools.schema_rules import canonical
+
+_logger = get_logger(__name__)
+Status = Literal["ok", "invalid", "denied", "awaiting_confirmation", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """How a call went. ``summary`` is what the model may know; ``prompt`` what a write is parked behind; ``writes`` must be
+    committed with the turn. ``asks``: the summary is a question for the person."""
+
+    status: Status
+    summary: str
+    prompt: Prompt | None = None
+    writes: tuple[Callable[[Connection], None], ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    asks: bool = False
+
+
+class Registry:
+    """All tools of one deployment; each call is for one person in one place."""
+
+    def __init__(
+        self, tools: Iterable[Tool], proposals: Proposals, *, for_tenant: Mapping[str, Iterable[Tool]] | None = None
+    ) -> None:
+        self._proposals = proposals
+        self._shared = _indexed(tools)
+        self._of_tenant = {tenant: _indexed(own) for tenant, own in (for_tenant or {}).items()}
+        self._checkers: dict[int, Checker] = {}
+        for tool in [*self._shared.values(), *(tool for own in self._of_tenant.values() for tool in own.values())]:
+            self._checkers[id(tool)] = _compiled(tool)
+
+    def tools(self, tenant_id: str) -> list[Tool]:
+        """Every tool of a tenant, in a stable order."""
+        merged = {**self._shared, **self._of_tenant.get(tenant_id, {})}
+        return [merged[name] for name in sorted(merged)]
+
+    def get(self, tenant_id: str, name: str) -> Tool | None:
+        """The tool with this exact name, or None."""
+        return self._of_tenant.get(tenant_id, {}).get(name) or self._shared.get(name)
+
+    def offered(self, context: ToolContext) -> list[Tool]:
+        """What this person may use here; nothing else is ever shown to a model."""
+        return [tool for tool in self.tools(context.tenant_id) if may_use(tool, context)]
+
+    def examine(self, tool: Tool, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
+        """The arguments as the tool would get them, and everything wrong with them."""
+        return self._checkers[id(tool)].examine(arguments)
+
+    async def call(
+        self,
+        context: ToolContext,
+        name: str,
+        arguments: str | Mapping[str, Any],
+        *,
+        call_id: str = "",
+        supersedes: str | None = None,
+    ) -> CallOutcome:
+        """Run a read, or park a write behind its prompt. Never raises for what the model or the tool did wrong."""
+        tool = self.get(context.tenant_id, name)
+        if tool is None:
+            return self._unknown(context, name)
+        if not may_use(tool, context):
+            text = texts.DENIED if context.capability.trusted else texts.NOT_TRUSTED
+            return _denied(context, tool, text.format(title=tool.title or tool.name))
+        parsed, bad = parse_arguments(arguments)
+        cleaned, problems = ({}, [bad]) if bad is not None else self.examine(tool, parsed)
+        if problems:
+            return CallOutcome("invalid", invalid_text(tool, problems), asks=True)
+        context = replace(context, call_key=context.call_key or _call_key(context, tool, cleaned, call_id))
+        try:
+            prepared = await tool.prepare(context, cleaned) if tool.prepare is not None else Prepared(cleaned)
+            if tool.needs_confirmation:
+                return await self._park(context, tool, prepared, call_id, supersedes)
+        except AskPerson as error:
+            return CallOutcome("invalid", error.user_text, asks=True)
+        except ToolRefused as error:
+            return _denied(context, tool, error.user_text)
+        return await self._run(context, tool, prepared.arguments)
+
+    async def _park(
+        self, context: ToolContext, tool: Tool, prepared: Prepared, call_id: str, supersedes: str | None
+    ) -> CallOutcome:
+        key = f"{tool.name}\n{_digest(prepared.arguments)}"
+        known = context.turn.proposed.get(key)
+        if isinstance(known, CallOutcome):  # the model calls the same write twice: one action, one prompt
+            return replace(known, prompt=None, writes=())
+        again = self.examine(tool, prepared.arguments)[1]
+        if again:
+            return CallOutcome("invalid", invalid_text(tool, again), asks=True)
+        proposal = await self._proposals.propose(context, tool, prepared, call_id=call_id, supersedes=supersedes)
+        prompt = proposal.prompt
+        summary = texts.AWAITING.format(number=prompt.number, summary=prompt.summary)
+        outcome = CallOutcome("awaiting_confirmation", summary, prompt, (proposal.publish,))
+        context.turn.proposed[key] = outcome
+        log(_logger, "action.proposed", action_id=prompt.action_id, tool=tool.name, conversation=context.conversation_id)
+        return outcome
+
+    async def _run(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> CallOutcome:
+        keyed = tool.tool_class != "read"
+        if keyed:
+            done = await context.database.read(lambda c: audit.replay(c, context.tenant_id, context.call_key))
+            if done is not None:
+                return CallOutcome("ok", done.summary, values=done.values)
+        started = context.clock.monotonic()
+        result, reason, code = await run_tool(tool, context, arguments)
+        took_ms = round((context.clock.monotonic() - started) * 1000)
+        log(_logger, "tool.called", tool=tool.name, ok=result is not None, code=code, ms=took_ms)
+
+        def write(connection: Connection) -> None:
+            audit.record(
+                connection,
+                context,
+                tool,
+                arguments,
+                decision="run",
+                result=result,
+                ok=result is not None,
+                took_ms=took_ms,
+                error_code=code,
+                keyed=keyed and result is not None,
+            )
+
+        writes: tuple[Callable[[Connection], None], ...] = (write,)
+        if keyed:  # it must be found again should this turn die and run once more
+            await context.database.write(write)
+            writes = ()
+        if result is None:
+            return CallOutcome("failed", texts.FAILED.format(title=tool.title or tool.name, reason=reason), writes=writes)
+        return CallOutcome("ok", result.summary, writes=writes, values=result.values)
+
+    def _unknown(self, context: ToolContext, name: str) -> CallOutcome:
+        near = difflib.get_close_matches(name, [tool.name for tool in self.offered(context)], 1, 0.6)
+        shown = name[:64]
+        text = texts.UNKNOWN_TOOL_NEAR.format(name=shown, near=near[0]) if near else texts.UNKNOWN_TOOL.format(name=shown)
+        return CallOutcome("invalid", text)
+
+
+async def run_tool(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> tuple[ToolResult | None, str, str | None]:
+    """Run a tool once within its timeout and put its answer into words: (result, "", None) or (None, why, code).
+
+    The boundary of foreign code: whatever a tool raises becomes a reason; nothing of it reaches the model but that.
+    """
+    try:
+        async with asyncio.timeout(tool.timeout_s):
+            return summarized(tool, arguments, await tool.run(context, arguments)), "", None
+    except TimeoutError:
+        return None, texts.TIMED_OUT, "timeout"
+    except YizhanError as error:
+        return None, error.user_text, error.code
+    except Exception as error:  # noqa: BLE001 -- the boundary of one tool
+        log(_logger, "tool.crashed", tool=tool.name, code=type(error).__name__, error=error)
+        return None, texts.FAILED_REASON, "crashed"
+
+
+def summarized(tool: Tool, arguments: Mapping[str, Any], result: ToolResult) -> ToolResult:
+    """The result with its summary: the tool's own sentence, or its template filled with arguments and values (S001-51)."""
+    if result.summary or tool.summary_template is None:
+        return result
+    try:
+        return replace(result, summary=tool.summary_template.format(**{**arguments, **result.values}))
+    except (KeyError, IndexError, ValueError):
+        return replace(result, summary=texts.SUMMARY_MISSING.format(title=tool.title or tool.name))
+
+
+def invalid_text(tool: Tool, problems: list[Problem]) -> str:
+    """What the model and the person are told about arguments that do not fit (S001-54)."""
+    lines = [f"{problem.message}{f'（{problem.suggestion}）' if problem.suggestion else ''}" for problem in problems[:5]]
+    return texts.INVALID.format(title=tool.title or tool.name, problems="；".join(lines))
+
+
+def _denied(context: ToolContext, tool: Tool, text: str) -> CallOutcome:
+    def write(connection: Connection) -> None:
+        audit.record(connection, context, tool, {}, decision="denied", result=None, ok=False, took_ms=0, error_code="denied")
+
+    return CallOutcome("denied", text, writes=(write,))
+
+
+def _call_key(context: ToolContext, tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str:
+    seq = context.inbound_seq if context.inbound_seq is not None else context.turn_id or "x"
+    return f"call:{context.conversation_id}:{seq}:{tool.name}:{_digest(arguments)}"
+
+
+def _digest(arguments: Mapping[str, Any]) -> str:
+
+    return hashlib.sha256(canonical(dict(arguments)).encode()).hexdigest()[:24]
+
+
+def _indexed(tools: Iterable[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.name in found:
+            raise SchemaError(f"two tools are called {tool.name}")
+        found[tool.name] = tool
+    return found
+
+
+def _compiled(tool: Tool) -> Checker:
+    try:
+        return compile_schema(tool.parameters)
+    except SchemaError as error:
+        raise SchemaError(f"tool {tool.name}: {error}") from None
