@@ -119,7 +119,7 @@ class FastLane:
         if message.event is None:
             return await fastlane.answer(self._services, message, where, capability)
         if message.event.name in ("card_click", "card_menu"):
-            return await self._services.confirm.decide_card(message, where)
+            return await fastlane.card(self._services, message, where, capability)
         if message.event.name == "menu_click":
             typed = replace(message, kind="text", text=message.event.key or "", event=None)
             return await fastlane.command_only(self._services, typed, where, capability) or FastAnswer(
