@@ -65,6 +65,28 @@ def to_plain_text(source: str) -> str:
     return to_plain(source).text
 
 
+def to_subset(source: str) -> Marked:
+    """The text in the markdown that a WeCom app renders (headings, bold, links, inline code, quotes, font): tables become
+    rows, lists get •, fences go."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    out: list[str] = []
+    code: list[tuple[int, int]] = []
+    index = 0
+    while index < len(lines):
+        fence = _FENCE.match(lines[index])
+        if fence:
+            first = len(out)
+            index = _take_code(lines, index, fence.group(1), out)
+            code.append((first, len(out)))
+        elif "|" in lines[index] and index + 1 < len(lines) and _is_separator(lines[index + 1]):
+            index = _take_table(lines, index, out)
+        else:
+            bullet = _BULLET.match(lines[index])
+            out.append(f"{bullet.group(1)}• {bullet.group(3)}" if bullet else lines[index])
+            index += 1
+    return _join(out, code)
+
+
 def _take_code(lines: list[str], index: int, fence: str, out: list[str]) -> int:
     index += 1
     while index < len(lines):

@@ -52,7 +52,8 @@ def neutralize_prompt(text: str) -> str:
     inserts: list[int] = []
     at = letters.find(PROMPT_HEAD)
     while at >= 0:
-        inserts.append(_head_start(text, places[at]))
+        if not _is_marked(text, places[at]):
+            inserts.append(_head_start(text, places[at]))
         at = letters.find(PROMPT_HEAD, at + len(PROMPT_HEAD))
     for place in reversed(inserts):
         text = text[:place] + PROMPT_DISCLAIMER + text[place:]
@@ -81,6 +82,12 @@ def _letters(text: str) -> tuple[str, list[int]]:
                 letters.append(folded)
                 places.append(place)
     return "".join(letters).translate(_TRADITIONAL), places
+
+
+def _is_marked(text: str, place: int) -> bool:
+    """Whether the disclaimer stands before ``place`` already, with nothing but signs in between."""
+    marked = text.rfind(PROMPT_DISCLAIMER, 0, place)
+    return marked >= 0 and not any(character.isalnum() for character in text[marked + len(PROMPT_DISCLAIMER) : place])
 
 
 def _head_start(text: str, place: int) -> int:

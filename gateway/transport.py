@@ -65,6 +65,18 @@ class ApiTransport:
         self._secrets = secrets_of_account
         self._timeout = timeout
 
+    def with_timeout(self, timeout: aiohttp.ClientTimeout) -> ApiTransport:
+        """The same transport with another patience."""
+        return ApiTransport(
+            platform=self.platform,
+            account_id=self.account_id,
+            session=self.session,
+            base=self.base,
+            proxy=self.proxy,
+            secrets_of_account=self._secrets,
+            timeout=timeout,
+        )
+
     async def call(
         self,
         method: str,

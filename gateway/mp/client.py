@@ -25,11 +25,15 @@ class MpClient:
         self._tokens = tokens
         secrets_of_account = (account.app_secret.get_secret_value(),)
         base = account.api_base or API_BASE
-        shared = {"platform": "mp", "account_id": account.id, "session": session, "base": base, "proxy": account.proxy_url}
-        self.transport = ApiTransport(**shared, secrets_of_account=secrets_of_account)  # type: ignore[arg-type]
-        self._token_transport = ApiTransport(  # type: ignore[arg-type]
-            **shared, secrets_of_account=secrets_of_account, timeout=_TOKEN_TIMEOUT
+        self.transport = ApiTransport(
+            platform="mp",
+            account_id=account.id,
+            session=session,
+            base=base,
+            proxy=account.proxy_url,
+            secrets_of_account=secrets_of_account,
         )
+        self._token_transport = self.transport.with_timeout(_TOKEN_TIMEOUT)
 
     async def fetch_token(self, force: bool) -> tuple[str, int]:
         """stable_token (Get_access_token/getStableAccessToken): token and remaining seconds. Raises PlatformError."""
