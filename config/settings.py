@@ -76,11 +76,18 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] | None = 
     return loaded.settings
 
 
-def load(path: Path | None = None, environ: Mapping[str, str] | None = None, *, demo: bool | None = None) -> Loaded:
+def load(
+    path: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    demo: bool | None = None,
+    recall_demo: bool = True,
+) -> Loaded:
     """Load ``path``, else ``YIZHAN_CONFIG``, else ./yizhan.yaml, else the embedded defaults; then YIZHAN_* overrides.
 
-    ``demo`` forces the demo on or off; None leaves it to the settings. Raises SettingsError that lists every problem with
-    account, field, expected form and origin, never a value.
+    ``demo`` forces the demo on or off; None leaves it to the settings. Without a file and accounts, ``recall_demo`` takes the
+    demo that last ran in the data folder. Raises SettingsError that lists every problem with account, field, expected form
+    and origin, never a value.
     """
     environ = os.environ if environ is None else environ
     file = _find_file(path, environ)
@@ -93,7 +100,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, *, 
     _resolve_paths(source, base)
     if environ.get("YIZHAN_TEST_CLOCK"):
         source.data["test_clock"] = str(Path(environ["YIZHAN_TEST_CLOCK"]).absolute())
-    if file is None and demo is None and "demo" not in source.data and _demo_ran(source):
+    if recall_demo and file is None and "demo" not in source.data and _demo_ran(source):
         source.data["demo"] = True
     if source.data.get("demo") in (True, "true", "1", "True", "yes", "on"):
         _fill_demo(source, environ)
@@ -134,6 +141,11 @@ def write_demo_state(data_dir: Path, *, sim_port: int, http_port: int, admin_por
     run = data_dir / "run"
     run.mkdir(parents=True, exist_ok=True, mode=0o700)
     (run / DEMO_STATE).write_text(json.dumps({"sim_port": sim_port, "http_port": http_port, "admin_port": admin_port}))
+
+
+def settings_file(path: Path | None = None) -> Path | None:
+    """The file that ``load`` would read: ``path``, ``YIZHAN_CONFIG`` or ./yizhan.yaml; None for the embedded defaults."""
+    return _find_file(path, os.environ)
 
 
 # file and environment --------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def public_app(services: Services, metrics: Metrics) -> web.Application:
     app = web.Application(client_max_size=BODY_LIMIT)
     app.router.add_route("*", "/callback/{account}", _callback(services, metrics))
     app.router.add_get("/healthz", _healthz)
-    for path, handler in services.extra.get("public_routes", ()):
+    for path, handler in services.public_routes:
         app.router.add_get(path, handler)
     app.router.add_get(r"/{name:(?:WW_verify|MP_verify)_[A-Za-z0-9]+\.txt}", _verify_file(services))
     app.router.add_route("*", "/{rest:.*}", _not_here)
@@ -53,7 +53,7 @@ def admin_app(services: Services, metrics: Metrics) -> web.Application:
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/readyz", _readyz(services))
     app.router.add_get("/metrics", _metrics(services, metrics))
-    for add_routes in services.extra.get("admin_routes", ()):
+    for add_routes in services.admin_routes:
         add_routes(app)
     return app
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from config.clock import Clock
@@ -11,8 +11,6 @@ from config.database import Database
 from config.schema import Settings
 
 if TYPE_CHECKING:
-    from tools.confirm import Executor
-
     from agent.services import AgentServices
     from gateway.callback import CallbackHandler
     from gateway.capabilities import Capabilities
@@ -21,8 +19,12 @@ if TYPE_CHECKING:
     from gateway.dispatch import Dispatcher
     from gateway.fast import FastLane
     from gateway.outbox import SqlOutbox
+    from gateway.parts import Platforms
     from gateway.queue import RedisBell
     from gateway.turns import TurnRunner
+    from tools.actions import Executor
+
+Handler = Callable[[Any], Awaitable[Any]]
 
 
 @dataclass(slots=True)
@@ -43,6 +45,9 @@ class Services:
     dispatcher: Dispatcher
     callbacks: CallbackHandler
     executor: Executor
+    platforms: Platforms
     delivery: Delivery | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Parts only one role has (push API, token store, HTTP sessions), by name."""
+    public_routes: Sequence[tuple[str, Handler]] = ()
+    """GET pages beside the callbacks: (path, handler)."""
+    admin_routes: Sequence[Callable[[Any], None]] = ()
+    """Functions that add routes to the admin application."""

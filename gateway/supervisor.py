@@ -19,12 +19,13 @@ from config.errors import YizhanError
 from config.logging import get_logger, log
 from config.settings import child_environment
 
-FATAL_EXIT = 78
-"""A child ends with this when starting it again cannot help (settings, a newer database)."""
+FATAL_EXIT = 2
+"""A child ends with this when starting it again cannot help (usage, settings, a newer database)."""
 
 STOP_S = 8.0
 LAST_STOP_S = 1.5
 _QUICK_S = 5.0
+_IDLE_S, _BUSY_S = 1.0, 0.05
 _LOG_BYTES = 20 * 1024 * 1024
 _LOG_KEEP = 3
 _PR_SET_PDEATHSIG = 1
@@ -59,6 +60,8 @@ class Supervisor:
         self._logs = data_dir / "logs"
         self.children = list(children)
         self.exit_code = 0
+        self.gave_up: str | None = None
+        """The child that said it cannot run."""
         self._to_terminal = to_terminal
         self._stopping = False
         self._rotate_at = 0.0
@@ -67,8 +70,8 @@ class Supervisor:
         os.set_blocking(self._wake_write, False)
         self._die_with_parent = _death_signal()
 
-    def run(self, poll: Callable[[], None] | None = None, *, poll_s: float = 0.05) -> int:
-        """Start everything and keep it running; ``poll`` is called at least every ``poll_s`` until it unsets itself."""
+    def run(self, poll: Callable[[], bool] | None = None) -> int:
+        """Start everything and keep it running; ``poll`` is called every 50 ms until it returns True. Returns the exit code."""
         self._logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         previous = self._take_signals()
         try:
@@ -76,9 +79,9 @@ class Supervisor:
                 self._start(child)
             while not self._stopping:
                 self._look_after()
-                if poll is not None:
-                    poll()
-                self._wait(poll_s)
+                if poll is not None and poll():
+                    poll = None
+                self._wait(_IDLE_S if poll is None and all(child.process for child in self.children) else _BUSY_S)
         finally:
             self._stop_all()
             for number, handler in previous.items():
@@ -131,6 +134,7 @@ class Supervisor:
         lived_s = now - child.started_at
         if code == FATAL_EXIT:
             log(_logger, "child.gave_up", 40, child=child.name, code=code)
+            self.gave_up = child.name
             self.stop(1)
             return
         child.quick_exits = child.quick_exits + 1 if code >= 0 and lived_s < _QUICK_S else 0

@@ -28,6 +28,7 @@ from gateway.redis_links import open_blocking
 from memory.models import Conversation
 
 if TYPE_CHECKING:
+    from config.schema import Settings
     from gateway.services import Services
 
 _JOB = table_of(Job)
@@ -232,6 +233,20 @@ async def run_worker(services: Services, stop: asyncio.Event) -> None:
     await runtime.close(7.0)
     await asyncio.to_thread(threads.forget)
     log(_logger, "worker.stopped", took_ms=int((time.monotonic() - started) * 1000))
+
+
+async def work(settings: Settings, stop: asyncio.Event) -> None:
+    """The worker process: build, work until ``stop``, close."""
+    from gateway.app import build, close
+
+    services = await build(settings)
+    try:
+        await services.capabilities.refresh()
+        keeping = asyncio.create_task(services.capabilities.run(stop))
+        await run_worker(services, stop)
+        await asyncio.wait({keeping}, timeout=1.0)
+    finally:
+        await close(services)
 
 
 ALIVE_PREFIX = "yz:alive:worker:"

@@ -1,0 +1,234 @@
+"""`yizhan up`: everything on one machine, as supervised child processes; this process serves nothing itself."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.logging import setup_logging
+from config.schema import Listen, Settings
+from config.settings import SIM_PORT, child_environment, load, write_demo_state
+from gateway import embedded, up_texts
+from gateway.ports import port_error
+from gateway.supervisor import Child, Supervisor, await_orphans, lock_folder
+
+NAMES = ("serve", "worker", "simulator", "valkey")
+TOKEN_FILE = "simulator.token"  # noqa: S105 -- a file name
+_SLOW_AFTER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will run: settings as the children will see them, and the ports chosen."""
+
+    settings: Settings
+    file: Path | None
+    sim_port: int
+    environ: dict[str, str]
+    token: str = ""
+
+    @property
+    def demo(self) -> bool:
+        """Whether the simulator runs with it."""
+        return self.settings.demo
+
+    @property
+    def page(self) -> str:
+        """The chat page's address."""
+        return f"http://127.0.0.1:{self.sim_port}/?token={self.token}"
+
+
+def run_up(args: argparse.Namespace) -> int:
+    """Run until a signal; the exit code. Raises SettingsError or AlreadyRunning before anything was started."""
+    started = time.monotonic()
+    setup_logging("WARNING")
+    plan = _first_plan(args)
+    data_dir = plan.settings.data_dir
+    embedded.private_folder(data_dir)
+    embedded.private_folder(data_dir / "run")
+    lock = lock_folder(data_dir)
+    try:
+        await_orphans(data_dir / "run", NAMES)
+        plan = _final_plan(args, plan)
+        supervisor = Supervisor(data_dir, _children(plan), to_terminal=args.verbose)
+        print(up_texts.STARTING.format(data_dir=data_dir, logs=data_dir / "logs"), flush=True)
+        code = supervisor.run(_Progress(plan, supervisor, started).look)
+        _tell_why(supervisor, data_dir)
+        print(up_texts.STOPPED, flush=True)
+        return code
+    finally:
+        os.close(lock)
+
+
+# the plan ---------------------------------------------------------------------------------------------------------------
+
+
+def _first_plan(args: argparse.Namespace) -> Plan:
+    """Settings with the options applied, so far as they can be without the folder's lock."""
+    environ: dict[str, str] = {}
+    if args.data_dir is not None:
+        environ["YIZHAN_DATA_DIR"] = str(args.data_dir.absolute())
+    for option, name in (("port", "YIZHAN_HTTP__PORT"), ("admin_port", "YIZHAN_ADMIN__PORT"), ("sim_port", "YIZHAN_SIM_PORT")):
+        if getattr(args, option) is not None:
+            environ[name] = str(getattr(args, option))
+    demo = True if args.demo else None
+    loaded = load(args.config, child_environment(environ), demo=demo, recall_demo=False)
+    for warning in loaded.warnings:
+        print(warning, file=sys.stderr)
+    sim_port = int(child_environment(environ).get("YIZHAN_SIM_PORT") or SIM_PORT)
+    return Plan(loaded.settings, loaded.file, sim_port, environ)
+
+
+def _final_plan(args: argparse.Namespace, plan: Plan) -> Plan:
+    """Choose free ports for 0, check that the others are free, and load the settings once more as the children will."""
+    settings, environ = plan.settings, dict(plan.environ)
+    http_port = _port(settings.http, "http")
+    admin_port = _port(settings.admin, "admin")
+    environ |= {"YIZHAN_HTTP__PORT": str(http_port), "YIZHAN_ADMIN__PORT": str(admin_port)}
+    environ |= {"YIZHAN_DATA_DIR": str(settings.data_dir), "YIZHAN_DEMO": "true" if plan.demo else "false"}
+    sim_port, token = plan.sim_port, ""
+    if plan.demo:
+        sim_port = _port(Listen(port=plan.sim_port), "sim")
+        environ["YIZHAN_SIM_PORT"] = str(sim_port)
+        if settings.test_clock is None:
+            environ["YIZHAN_TEST_CLOCK"] = str(settings.data_dir / "run" / "clock")
+        token = secrets.token_urlsafe(18)
+        _write_private(settings.data_dir / "run" / TOKEN_FILE, token)
+        write_demo_state(settings.data_dir, sim_port=sim_port, http_port=http_port, admin_port=admin_port)
+    else:
+        (settings.data_dir / "run" / "demo.json").unlink(missing_ok=True)
+    final = load(args.config, child_environment(environ), demo=plan.demo, recall_demo=False).settings
+    return Plan(final, plan.file, sim_port, environ, token)
+
+
+def _port(listen: Listen, name: str) -> int:
+    """The port to listen on, free at this moment. Raises SettingsError that names the option."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((listen.host, listen.port))
+        except OSError as error:
+            raise port_error(name, listen, error) from None
+        return int(probe.getsockname()[1])
+
+
+# the children -----------------------------------------------------------------------------------------------------------
+
+
+def _children(plan: Plan) -> list[Child]:
+    settings, data_dir = plan.settings, plan.settings.data_dir
+    root = str(Path(__file__).resolve().parents[1])
+    environ = {**plan.environ, "PYTHONPATH": root}
+    children = []
+    if settings.redis_url is None:
+        command = embedded.prepare(data_dir, embedded.find_engine())
+        children.append(Child("valkey", command, last=True))
+        environ["YIZHAN_REDIS_URL"] = embedded.redis_url_of(settings)
+    config = ["--config", str(plan.file.resolve())] if plan.file is not None else []
+    run = [sys.executable, "-m", "gateway.cli"]
+    children += [Child(name, [*run, name, *config], environ) for name in ("serve", "worker")]
+    if plan.demo:
+        children.append(Child("simulator", _simulator(plan), environ))
+    return children
+
+
+def _simulator(plan: Plan) -> list[str]:
+    from config.demo import simulator_accounts
+
+    data_dir = plan.settings.data_dir
+    accounts = data_dir / "run" / "simulator.json"
+    _write_private(accounts, json.dumps(simulator_accounts("", data_dir), ensure_ascii=False))
+    clock = plan.settings.test_clock or data_dir / "run" / "clock"
+    return [
+        *(sys.executable, "-m", "scripts.simulator"),
+        *("--port", str(plan.sim_port), "--token", plan.token),
+        *("--callback-base", f"http://127.0.0.1:{plan.settings.http.port}"),
+        *("--accounts", str(accounts), "--clock", str(clock), "--demo-dir", str(data_dir)),
+    ]
+
+
+def _write_private(path: Path, content: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(content)
+
+
+# readiness --------------------------------------------------------------------------------------------------------------
+
+
+class _Progress:
+    """Looks whether everything answers, and says so once."""
+
+    def __init__(self, plan: Plan, supervisor: Supervisor, started: float) -> None:
+        self._plan = plan
+        self._supervisor = supervisor
+        self._started = started
+        self._slow_told = False
+
+    def look(self) -> bool:
+        """True once ready; nothing is left to look at then."""
+        settings = self._plan.settings
+        ready, reason = answers(settings.admin, "/readyz")
+        if ready and self._plan.demo:
+            ready, reason = answers(Listen(port=self._plan.sim_port), "/healthz", any_status=True)
+        if ready:
+            self._tell_ready()
+            return True
+        if not self._slow_told and time.monotonic() - self._started > _SLOW_AFTER_S:
+            self._slow_told = True
+            print(up_texts.SLOW.format(reason=reason, logs=settings.data_dir / "logs"), flush=True)
+        return False
+
+    def _tell_ready(self) -> None:
+        settings, took_s = self._plan.settings, time.monotonic() - self._started
+        if self._plan.demo:
+            print(up_texts.READY_DEMO.format(took_s=took_s, page=self._plan.page))
+        else:
+            callback = settings.http.public_url or address(settings.http)
+            print(up_texts.READY.format(took_s=took_s, callback=callback, admin=address(settings.admin)))
+            accounts = [account.id for tenant in settings.tenants for account in tenant.accounts]
+            print(up_texts.ACCOUNTS.format(accounts="、".join(accounts)) if accounts else up_texts.NO_ACCOUNTS)
+        print(up_texts.STOP_HINT, flush=True)
+
+
+def address(listen: Listen) -> str:
+    """A URL of this machine for a listening address."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen.host, f"[{listen.host}]" if ":" in listen.host else listen.host)  # noqa: S104
+    return f"http://{host}:{listen.port}"
+
+
+def answers(listen: Listen, path: str, *, any_status: bool = False) -> tuple[bool, str]:
+    """One bare HTTP GET: whether it says 200 (or anything at all), and what it said."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen.host, listen.host)  # noqa: S104
+    try:
+        with socket.create_connection((host, listen.port), timeout=2.5) as connection:
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            received = b""
+            while chunk := connection.recv(4096):
+                received += chunk
+    except OSError as error:
+        return False, f"{listen.port} 端口还没有应答（{type(error).__name__}）"
+    head, _, body = received.partition(b"\r\n\r\n")
+    status = head.split(b" ", 2)[1:2]
+    return (any_status and bool(status)) or status == [b"200"], body.decode("utf-8", "replace")[:200]
+
+
+def _tell_why(supervisor: Supervisor, data_dir: Path) -> None:
+    """What a child that gave up said last."""
+    if supervisor.gave_up is None:
+        return
+    print(up_texts.GAVE_UP.format(name=supervisor.gave_up), file=sys.stderr)
+    try:
+        lines = (data_dir / "logs" / f"{supervisor.gave_up}.log").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines[-6:]:
+        print(f"  {line}", file=sys.stderr)

@@ -1,0 +1,152 @@
+"""The reaper: every ten seconds, in one process, finds work whose doer is gone and rings for it again (N-09)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Table, and_, or_, select, update
+
+from config import lease
+from config.columns import table_of
+from config.errors import YizhanError
+from config.logging import get_logger, log
+from gateway.leader import lead, step_down
+from gateway.models import Inbound, Job
+from memory.models import Conversation
+
+if TYPE_CHECKING:
+    from gateway.services import Services
+
+EVERY_S = 10.0
+AT_MOST = 64
+"""Rings a pass."""
+
+NOT_WITHIN_MS = 30_000
+"""Nothing is rung twice within this."""
+
+FRESH_MS = 5_000
+"""An inbound row younger than this is still in the hands that took it."""
+
+_NAME = "reaper"
+_INBOUND, _JOB, _CONVERSATION = table_of(Inbound), table_of(Job), table_of(Conversation)
+_logger = get_logger(__name__)
+Ring = tuple[str, str]
+
+
+class Reaper:
+    """One per serving process; a lease lets one of them work. A pass that fails is only late."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._owner = f"{services.owner}-r"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Reap until ``stop``, then give the right back."""
+        while not stop.is_set():
+            try:
+                await self.pass_once()
+            except YizhanError as error:
+                log(_logger, "reaper.late", logging.WARNING, code=error.code)
+            except Exception as error:  # noqa: BLE001 -- a process boundary: it logs and lives on
+                log(_logger, "reaper.failed", logging.ERROR, error=error)
+            try:
+                await asyncio.wait_for(stop.wait(), EVERY_S)
+            except TimeoutError:
+                continue
+        await self._services.database.write(lambda connection: step_down(connection, _NAME, self._owner))
+
+    async def pass_once(self) -> int:
+        """One look at everything; returns how many bells were rung, 0 when another process is the reaper."""
+        services = self._services
+        if not await services.database.write(lambda c: lead(c, _NAME, self._owner, ttl_ms=3 * int(EVERY_S * 1000))):
+            return 0
+        started = time.monotonic()
+        now = services.clock.now_ms()
+        rings = await services.database.write(lambda connection: overdue(connection, now))
+        for queue, key in rings:
+            await services.bell.ring(queue, key)
+        groups = await self._other_rooms()
+        for group in groups:
+            await services.bell.ring("outbox", group)
+        if rings or groups:
+            took_ms = int((time.monotonic() - started) * 1000)
+            log(_logger, "reaper.rang", work=len(rings), outbox=len(groups), took_ms=took_ms)
+        return len(rings) + len(groups)
+
+    async def _other_rooms(self) -> list[str]:
+        """Actions left behind, reminders that are due: their rooms know what to do; we ring for what they stored."""
+        groups: list[str] = []
+        for name, look in (("actions", self._actions), ("reminders", self._reminders)):
+            try:
+                groups += await look()
+            except YizhanError as error:
+                log(_logger, "reaper.late", logging.WARNING, room=name, code=error.code)
+            except Exception as error:  # noqa: BLE001 -- one room's failure must not keep the others from being looked at
+                log(_logger, "reaper.failed", logging.ERROR, room=name, error=error)
+        return groups
+
+    async def _actions(self) -> list[str]:
+        return list(await self._services.executor.reap(AT_MOST))
+
+    async def _reminders(self) -> list[str]:
+        fire_due = _fire_due()
+        if fire_due is None:
+            return []
+        return list(await fire_due(self._services))
+
+
+def _fire_due() -> Callable[[Any], Awaitable[list[str]]] | None:
+    """Reminders come due once their room is there."""
+    return None
+
+
+def overdue(connection: Connection, now_ms: int) -> list[Ring]:
+    """Rows whose doer is gone, marked as rung: at most ``AT_MOST``, oldest first, none twice in ``NOT_WITHIN_MS``."""
+    lease_now = lease.now_ms(connection)
+    rings = _conversations(connection, now_ms, lease_now, AT_MOST)
+    return rings + _jobs(connection, now_ms, lease_now, AT_MOST - len(rings))
+
+
+def _conversations(connection: Connection, now_ms: int, lease_now: int, limit: int) -> list[Ring]:
+    """Conversations with open messages that nobody holds a lease on."""
+    query = (
+        select(_INBOUND.c.seq, _INBOUND.c.conversation_id)
+        .join(_CONVERSATION, _CONVERSATION.c.id == _INBOUND.c.conversation_id)
+        .where(_INBOUND.c.status.in_(("received", "running")), _INBOUND.c.lane != "none")
+        .where(lease.is_free(_CONVERSATION, lease_now), _INBOUND.c.received_at_ms <= now_ms - FRESH_MS)
+        .where(_not_rung(_INBOUND, now_ms))
+        .order_by(_INBOUND.c.seq)
+        .limit(limit * 4)
+    )
+    first: dict[str, int] = {}
+    for seq, conversation in connection.execute(query):
+        if conversation not in first and len(first) < limit:
+            first[conversation] = seq
+    if first:
+        mine = and_(_INBOUND.c.conversation_id.in_(first), _INBOUND.c.status.in_(("received", "running")))
+        connection.execute(update(_INBOUND).where(mine).values(rung_at_ms=now_ms))
+    return [("turn", conversation) for conversation in first]
+
+
+def _jobs(connection: Connection, now_ms: int, lease_now: int, limit: int) -> list[Ring]:
+    if limit <= 0:
+        return []
+    query = (
+        select(_JOB.c.id, _JOB.c.queue)
+        .where(_JOB.c.status.in_(("queued", "running")), lease.is_free(_JOB, lease_now))
+        .where(_JOB.c.created_at_ms <= now_ms - FRESH_MS, _not_rung(_JOB, now_ms))
+        .order_by(_JOB.c.created_at_ms)
+        .limit(limit)
+    )
+    found = [(str(queue), str(job)) for job, queue in connection.execute(query)]
+    if found:
+        connection.execute(update(_JOB).where(_JOB.c.id.in_([job for _, job in found])).values(rung_at_ms=now_ms))
+    return found
+
+
+def _not_rung(table: Table, now_ms: int) -> Any:
+    return or_(table.c.rung_at_ms.is_(None), table.c.rung_at_ms <= now_ms - NOT_WITHIN_MS)
