@@ -104,3 +104,48 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{max(0, int(seconds))} 秒"
+
+
+# connect
+CONNECT_TITLE = "接上 {account}（{platform}）"
+PLATFORM_NAMES = {"wecom": "企业微信自建应用", "mp": "公众号"}
+CONNECT_MADE = "已替你生成并写进 {file}：{names}"
+CONNECT_RESTART = "服务如果在运行，请重启它，让它读到新的值。"
+CONNECT_WAITING = "下面每一步完成会自动打勾；Ctrl-C 退出，随时可以再来。"
+CONNECT_DONE = "全部完成。以后用 yizhan doctor 检查，用 yizhan trace 看一条消息的全过程。"
+CONNECT_LEFT = "还有 {count} 步没有完成。"
+STEP_SERVICE = "服务在运行，外面访问得到"
+STEP_SERVICE_HOW = "启动 yizhan up（或 yizhan serve），让 {url} 能从外面访问；http.public_url 要写这个地址"
+STEP_URL_WECOM = "在企业微信保存回调"
+STEP_URL_WECOM_HOW = """\
+管理后台 → 应用管理 → 你的应用 → 接收消息 → 设置 API 接收，粘贴这三项，点保存：
+    URL             {url}
+    Token           {token}
+    EncodingAESKey  {key}
+  现在还没有正确的 Secret 也可以先做这一步。打勾要等第一次回调到来"""
+STEP_IP_WECOM = "企业可信 IP"
+STEP_IP_WECOM_HOW = "同一页面最下方 → 企业可信 IP，加上这台服务器的出口 IP{ip}，约一分钟后生效"
+STEP_BACKUP_MP = "保存公众号现有的菜单和自动回复"
+STEP_BACKUP_MP_HOW = (
+    "启用服务器配置会让公众号后台的自定义菜单和自动回复失效。先运行 yizhan menu pull {account}，"
+    "存到 {file}；以后用 yizhan menu publish 放回去"
+)
+STEP_IP_MP = "AppSecret 与 IP 白名单"
+STEP_IP_MP_HOW = "公众平台 → 设置与开发 → 基本配置：核对 AppID、AppSecret，在「IP 白名单」里加上这台服务器的出口 IP{ip}"
+STEP_URL_MP = "在公众平台启用服务器配置"
+STEP_URL_MP_HOW = """\
+公众平台 → 设置与开发 → 基本配置 → 服务器配置 → 修改配置，粘贴这三项，选「{mode}」，提交后点「启用」：
+    URL             {url}
+    Token           {token}
+    EncodingAESKey  {key}
+  打勾要等第一次回调到来"""
+MODE_NAMES = {"safe": "安全模式", "compat": "兼容模式", "plain": "明文模式"}
+STEP_MESSAGE = "收到第一条消息"
+STEP_MESSAGE_HOW_WECOM = "在企业微信里打开这个应用，发一句「帮助」"
+STEP_MESSAGE_HOW_MP = "用微信关注公众号，发一句「帮助」"
+STEP_PUSH = "第一次主动推送送达"
+STEP_PUSH_HOW = "运行：yizhan push --account {account} --user {user} 连上了"
+STEP_PUSH_FIRST = "等第一条消息来了，再试推送"
+STEP_PULL = "不能主动推送（未认证）：慢的回答由对方回复「继续」来取，这一步不需要"
+UNKNOWN_IP = ""
+KNOWN_IP = "（平台看到的是 {ip}）"

@@ -148,7 +148,7 @@ async def test_wrong_secret(bench: Bench) -> None:
     settings = bench.settings(secret="wrongsecretwrongsecret")
     report = await bench.examine(settings)
     finding = found(report, "token")
-    assert (finding.level, finding.fix[:15]) == ("fail", "应用的 Secret 不对或")
+    assert (finding.level, finding.fix[:14]) == ("fail", "应用的 Secret 不对或")
     assert "40001" in finding.text
     assert "wrongsecret" not in report.for_terminal()
 
