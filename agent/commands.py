@@ -14,7 +14,7 @@ from agent.services import AgentServices
 from config.columns import table_of
 from tools.models import PendingAction
 
-CommandName = Literal["help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending"]
+CommandName = Literal["help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending", "reissue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ _FAST: dict[str, Command] = {
     "1": Command("pull", only_if_parked=True),
     **dict.fromkeys(("工具", "tools", "工具列表"), Command("tools")),
     **dict.fromkeys(("待确认", "pending"), Command("pending")),
+    **dict.fromkeys(("重新发起", "reissue"), Command("reissue")),
 }
 _ORDERED: dict[str, Command] = {
     **dict.fromkeys(("新会话", "新对话", "new"), Command("new_session")),
@@ -92,7 +93,7 @@ async def answer_fast(
         return _said(await tools_text(services, message, where, capability))
     if command.name == "pull":
         return await services.ops.pull(where)
-    return _said(texts.STATUS_IDLE)
+    return _said(await services.confirm.list_text(where.tenant_id, where.conversation_id))
 
 
 def help_text(services: AgentServices, message: InboundMessage, capability: Capability) -> str:

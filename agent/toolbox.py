@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from agent.llm.base import ToolOffer
 from agent.protocol import Capability, Conversation, InboundMessage, Reply, Write
 from agent.services import AgentServices
+from agent.tool_context import tool_context
 from tools.decided import Prompt
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ class Toolbox:
     def context(self) -> ToolContext:
         """Who calls, from where; one object a turn, so that what it parked is known to the next call."""
         if self._context is None:
-            from agent.tool_context import tool_context
-
-            self._context = tool_context(self.services, self.message, self.where, self.capability, self.turn_id)
+            self._context = tool_context(self.services, self.where, self.capability, self.turn_id)
         return self._context
 
 

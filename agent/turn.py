@@ -75,7 +75,7 @@ async def run_turn(
     state = dict(epoch.state)
     context = build_context(run, text, window, state)
     result = await loop(run, context, state)
-    replies = compose(run, result)
+    replies = compose(run, result, await footer(run, result))
     return finish(run, epoch, state, text, context, result, replies)
 
 
@@ -141,7 +141,15 @@ async def loop(run: Run, context: Context, state: dict[str, Any]) -> LoopResult:
     ).run(context.messages)
 
 
-def compose(run: Run, result: LoopResult) -> tuple[Reply, ...]:
+async def footer(run: Run, result: LoopResult) -> str | None:
+    """The line that reminds of what waits for a confirmation, besides what this turn proposes itself."""
+    if not run.capability.trusted or result.outcome in ("failed", "stopped"):
+        return None
+    own = [reply.action_id for reply in result.prompts if reply.action_id is not None]
+    return await run.services.confirm.footer(run.where.tenant_id, run.where.conversation_id, without=own)
+
+
+def compose(run: Run, result: LoopResult, reminder: str | None) -> tuple[Reply, ...]:
     """The answer as messages: text first, confirmation prompts last (the newest message decides, N-15)."""
     if result.outcome == "stopped":
         question = texts.short(run.message.text)
@@ -159,7 +167,10 @@ def compose(run: Run, result: LoopResult) -> tuple[Reply, ...]:
     source: ReplySource = "rule" if run.log.route in ("", "rule") else "model"
     if text and run.log.crossed:
         text += "\n" + texts.EXTERNAL_NOTE.format(route=run.log.route)
-    said = (Reply(neutralize(text), source=source),) if text.strip() else ()
+    text = neutralize(text)
+    if text.strip() and reminder is not None:
+        text += "\n" + reminder
+    said = (Reply(text, source=source),) if text.strip() else ()
     return (*said, *result.prompts)
 
 

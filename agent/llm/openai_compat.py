@@ -114,10 +114,7 @@ class OpenAICompatible:
             raise ModelError("bad_body", "not a stream")
         else:
             async with raw:
-                async for chunk in raw:
-                    joiner.add(chunk)
-                    if joiner.text_chars > _MAX_TEXT_CHARS:
-                        raise ModelError("bad_body", "endless answer")
+                await _read_stream(raw, joiner)
         return joiner.finish()
 
     async def _guarded(self, call: Any) -> Any:
@@ -156,6 +153,25 @@ def _import_sdk() -> type[AsyncOpenAI]:
     from openai import AsyncOpenAI
 
     return AsyncOpenAI
+
+
+async def _read_stream(raw: Any, joiner: StreamJoiner) -> None:
+    """Read to the end; an endpoint that cannot stream and answers whole is taken at its word too."""
+    import openai
+    from openai.types.chat import ChatCompletion
+
+    if "json" in raw.response.headers.get("content-type", ""):
+        joiner.add_whole(ChatCompletion.model_validate_json(await raw.response.aread()))
+        return
+    try:
+        async for chunk in raw:
+            joiner.add(chunk)
+            if joiner.text_chars > _MAX_TEXT_CHARS:
+                raise ModelError("bad_body", "endless answer")
+    except openai.APITimeoutError:
+        raise
+    except openai.APIConnectionError:
+        raise ModelError("bad_body", "the stream was cut") from None
 
 
 def _wire(message: ChatMessage) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,18 +12,23 @@ from sqlalchemy import Connection
 from sqlmodel import SQLModel
 
 import tools.models  # noqa: F401
-from agent.llm.base import ToolOffer
 from agent.llm.router import Router
 from agent.ports import WorkView
 from agent.protocol import Capability, Conversation, Deadline, InboundMessage, Reply, TurnResult
-from agent.services import AgentServices
-from agent.toolbox import Called
+from agent.services import AgentServices, FetchMedia
 from agent.turn import run_turn
 from config.clock import Clock, FixedClock
+from config.columns import table_of
 from config.database import Database, SqliteDatabase
+from config.ports import Bell, Outbox
 from config.schema import Settings
 from memory.keys import conversation_id
 from memory.models import Conversation as ConversationRow
+from tools.base import Tool
+from tools.confirm import Confirmations
+from tools.context import Contexts
+from tools.proposals import Proposals
+from tools.registry import Registry
 
 PUSH = Capability(can_push=True, can_card=True, can_menu=False)
 PULL = Capability(can_push=False, can_card=False, can_menu=False)
@@ -34,8 +39,6 @@ class FakeStop:
     """A stop signal that is set by hand."""
 
     def __init__(self) -> None:
-        import asyncio
-
         self._event = asyncio.Event()
 
     @property
@@ -69,26 +72,6 @@ class FakeOps:
 
     async def retry_source(self, where: Conversation) -> InboundMessage | None:
         return self.source
-
-
-Script = Callable[[str, Mapping[str, Any]], Called]
-
-
-@dataclass
-class FakeTools:
-    """Tools by script: records every call; ``answer`` decides what comes back."""
-
-    offers: list[ToolOffer] = field(default_factory=list)
-    answer: Script = lambda name, arguments: Called("ok", f"{name} 完成")
-    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-
-    def offered(self) -> list[ToolOffer]:
-        return self.offers
-
-    async def call(self, call_id: str, name: str, arguments: str) -> Called:
-        parsed = json.loads(arguments)
-        self.calls.append((name, parsed))
-        return self.answer(name, parsed)
 
 
 @dataclass
@@ -127,7 +110,7 @@ class Assistant:
 
     async def where(self) -> Conversation:
         key = conversation_id("default", self.account_id, "single", self.user_id.lower())
-        table = ConversationRow.__table__  # type: ignore[attr-defined]
+        table = table_of(ConversationRow)
 
         def load(connection: Connection) -> str:
             row = connection.execute(table.select().where(table.c.id == key)).one_or_none()
@@ -150,7 +133,17 @@ class Assistant:
             return f"s0{self.user_id}"
 
         session = await self.database.write(load)
-        return Conversation("default", self.account_id, key, session, self.user_id, cast(Any, self.id_type), "single", 1)
+        return Conversation(
+            "default",
+            self.account_id,
+            key,
+            session,
+            self.user_id,
+            cast(Any, self.id_type),
+            "single",
+            1,
+            inbound_seq=self.sequence,
+        )
 
     async def say(self, text: str, *, stop: FakeStop | None = None, deadline_s: float = 60.0, **changes: Any) -> TurnResult:
         where = await self.where()
@@ -168,7 +161,7 @@ class Assistant:
         await self.database.write(write)
 
     async def rows(self, model: type[SQLModel]) -> list[Any]:
-        table = model.__table__  # type: ignore[attr-defined]
+        table = table_of(model)
         return await self.database.read(lambda connection: list(connection.execute(table.select()).all()))
 
 
@@ -198,24 +191,34 @@ def settings_for(folder: Path, tenant: Mapping[str, Any] | None = None, **extra:
 
 
 async def make_assistant(
-    folder: Path, *, settings: Settings | None = None, clock: Clock | None = None, registry: Any = None, **changes: Any
+    folder: Path,
+    *,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    tools: Sequence[Tool] = (),
+    fetch_media: FetchMedia | None = None,
+    **person: Any,
 ) -> Assistant:
-    """An assistant on a fresh SQLite file."""
+    """An assistant on a fresh SQLite file, with the real registry and confirmations over ``tools``."""
     settings = settings or settings_for(folder)
     database = SqliteDatabase(folder / "agent.db")
     await database.write(SQLModel.metadata.create_all)
     clock = clock or FixedClock(NOW_MS)
     ops = FakeOps()
+    outbox = cast(Outbox, None)
+    proposals = Proposals(database, clock, settings.limits)
+    registry = Registry(tools, proposals)
+    contexts = Contexts(settings, clock, database, outbox, capability_of=lambda account_id: PUSH)
     services = AgentServices(
         settings=settings,
         clock=clock,
         database=database,
-        outbox=cast(Any, None),
-        bell=cast(Any, None),
+        outbox=outbox,
+        bell=cast(Bell, None),
         ops=ops,
         router=Router(settings, clock),
         registry=registry,
-        confirm=cast(Any, None),
-        fetch_media=changes.pop("fetch_media", None),
+        confirm=Confirmations(database, outbox, clock, registry, proposals, contexts),
+        fetch_media=fetch_media,
     )
-    return Assistant(services, database, ops, **changes)
+    return Assistant(services, database, ops, **person)
