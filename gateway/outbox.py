@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ class SqlOutbox:
         channel = self._channel(draft.account_id)
         can_push = self.can_push(connection, draft.account_id, draft.kind)
         pages = _with_offers(channel, render_draft(channel, draft), can_push=can_push, max_parts=self._limits.max_parts)
-        rows = self._rows(connection, draft, pages, can_push=can_push)
+        rows = self._rows(connection, draft, pages, new_id("g"), can_push=can_push)
         if not rows:
             return new_id("g")
         insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
@@ -60,6 +61,31 @@ class SqlOutbox:
             connection.execute(insert(ROWS), rows[1:])
         return str(rows[0]["group_id"])
 
+    def put_same(self, connection: Connection, drafts: Sequence[Draft], *, spacing_ms: float = 0.0) -> list[str]:
+        """Store one content for many targets: rendered once, stored in one statement; returns a group id a draft.
+
+        All drafts share account, kind, text and data. ``spacing_ms`` spreads when they become due, so that a long list
+        does not stand before answers to people. Known keys keep their rows; the group ids are derived from the keys.
+        """
+        if not drafts:
+            return []
+        first = drafts[0]
+        channel = self._channel(first.account_id)
+        can_push = self.can_push(connection, first.account_id, first.kind)
+        pages = _with_offers(channel, render_draft(channel, first), can_push=can_push, max_parts=self._limits.max_parts)
+        groups, rows = [], []
+        for index, draft in enumerate(drafts):
+            groups.append("g" + hashlib.sha256(draft.idempotency_key.encode()).hexdigest()[:31])
+            made = self._rows(connection, draft, pages, groups[-1], can_push=can_push)
+            for row in made:
+                if row["status"] == "pending":
+                    row["next_attempt_at_ms"] += int(index * spacing_ms)
+            rows += made
+        if rows:
+            insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+            connection.execute(insert(ROWS).on_conflict_do_nothing(index_elements=["idempotency_key"]), rows)
+        return groups
+
     def can_push(self, connection: Connection, account_id: str, kind: str = "text") -> bool:
         """Whether a message of this kind may be sent unasked: always on WeCom; on an Official Account when it may send
         customer-service messages, or for a template message."""
@@ -68,8 +94,8 @@ class SqlOutbox:
             return True
         return read_account(connection, account_id).capability == "push"
 
-    def _rows(self, connection: Connection, draft: Draft, pages: Pages, *, can_push: bool) -> list[dict[str, Any]]:
-        now, group = self._clock.now_ms(), new_id("g")
+    def _rows(self, connection: Connection, draft: Draft, pages: Pages, group: str, *, can_push: bool) -> list[dict[str, Any]]:
+        now = self._clock.now_ms()
         due = max(now, draft.not_before_ms or 0)
         park_until = self.park_until(draft.expires_at_ms)
         rows: list[dict[str, Any]] = []

@@ -22,15 +22,20 @@ class Pages:
     late_first: Part | None
 
 
-def render_draft(channel: Channel, draft: Draft) -> Pages:
-    """Render a draft into platform parts. The split leaves room for the late label, so labelling never changes the cut."""
-    reply = Reply(
+def reply_of(draft: Draft) -> Reply:
+    """The draft's words as a reply, before any platform's limits."""
+    return Reply(
         text=draft.text,
         kind=cast(ReplyKind, draft.kind),
         data=draft.data,
         source=cast(ReplySource, draft.source),
         action_id=draft.action_id,
     )
+
+
+def render_draft(channel: Channel, draft: Draft) -> Pages:
+    """Render a draft into platform parts. The split leaves room for the late label, so labelling never changes the cut."""
+    reply = reply_of(draft)
     plain = tuple(channel.render(reply))
     line = about(draft.label) if draft.label and draft.kind in _LABEL_KINDS and draft.text else None
     if line is None or not plain:

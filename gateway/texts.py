@@ -39,3 +39,58 @@ MORE_PARTS = "\n（还有 {remaining} 条，回复「继续」查看）"
 """Ends the last message of a page when more pages wait."""
 PUSH_BAD_JSON = "请求体不是 JSON"
 PUSH_BAD_FIELD = "字段 {field} 不合要求"
+PUSH_KEY_REUSED = "这个 idempotency_key 已经用于另一条内容"
+PUSH_KEY_REUSED_FIX = "换一个 key，或重复发送完全相同的请求"
+PUSH_NO_ACCOUNT = "没有这个账号，或这把密钥不能用它"
+PUSH_NO_ACCOUNT_FIX = "account 填设置里的账号 id，并检查密钥的 --account"
+PUSH_KIND = "这个账号发不了这种消息"
+PUSH_KIND_FIX = "可用的 kind：{kinds}"
+PUSH_MP_TARGET = "公众号只能发给具体的人"
+PUSH_MP_TARGET_FIX = "to 用 users（openid）或 conversation"
+PUSH_EXPIRED = "expires_at 已经过去"
+PUSH_EXPIRED_FIX = "毫秒时间戳（13 位），或带时区的 ISO 8601"
+PUSH_EMPTY = "消息没有可发送的内容"
+PUSH_EMPTY_FIX = "检查 message 的各字段"
+PUSH_NO_CONVERSATION = "没有这个会话"
+PUSH_NO_CONVERSATION_FIX = "会话 id 可在 yizhan trace 里看到"
+PUSH_NO_KEY = "需要有效的 API 密钥"
+PUSH_NO_KEY_FIX = "请求头 Authorization: Bearer yzk_...；密钥用 yizhan keys create 生成"
+PUSH_NO_SCOPE = "这把密钥没有权限 {scope}"
+PUSH_NO_SCOPE_FIX = "yizhan keys create --scope {scope} 生成一把有此权限的密钥"
+PUSH_TOO_FAST = "超过了这把密钥每分钟 {limit} 个接收者"
+PUSH_TOO_FAST_FIX = "{seconds} 秒后再发"
+PUSH_TOO_LARGE = "请求体太大"
+PUSH_TOO_LARGE_FIX = "不超过 4 MB；更大的文件先上传到平台，用 media_id"
+PUSH_NOT_FOUND = "没有这个推送"
+
+OUTBOX_STATES = {
+    "passive_reserved": "等待被动回复",
+    "pending": "等待发送",
+    "sending": "发送中",
+    "sent": "已发送",
+    "parked": "暂存",
+    "unknown": "结果未知",
+    "expired": "已过期",
+    "cancelled": "已取消",
+    "dead": "失败",
+}
+PARK_REASONS = {
+    "pull": "账号不能主动推送，对方回复「继续」时给出",
+    "more": "后面的内容，对方回复「继续」时给出",
+    "window": "平台的可发送窗口已关闭，对方下次发消息时送达",
+    "quota": "额度用完，稍后送达",
+    "operator": "需要管理员处理账号配置，恢复后自动发送",
+    "blocked": "前一部分结果未知，对方下次发消息时送达",
+}
+ERRCODES = {
+    81013: "接收者不存在，或不在应用的可见范围",
+    60111: "没有这个成员",
+    40003: "接收者 id 不合法",
+    43004: "对方没有关注公众号",
+    45015: "对方超过 48 小时没有互动",
+    45047: "对方下次发消息前的条数已用完",
+    48001: "账号没有客服消息权限",
+    60020: "出口 IP 不在企业可信 IP 里",
+    40164: "出口 IP 不在公众号的 IP 白名单里",
+}
+"""What an errcode means for the one who asked for the push; others are shown with the platform's own words."""

@@ -75,6 +75,29 @@ class Throttle:
             wait = await self._pace(f"member:{account_id}:{target.users[0].lower()}", MEMBER)
         return wait or await self._pace(f"account:{account_id}", ACCOUNT)
 
+    async def take_many(self, name: str, count: int, per_minute: int) -> int:
+        """Count ``count`` recipients of a program's key in this minute; 0 when they fit, else the milliseconds until the
+        next minute (not counted). A single request larger than the whole limit never fits."""
+        now = self._clock.now_ms()
+        minute, rest = divmod(now, _MINUTE_MS)
+        wait = _MINUTE_MS - rest
+        if self._redis is not None:
+            bucket = f"yz:rate:{name}:{minute}"
+            try:
+                used = int(await self._redis.incrby(bucket, count))
+                await self._redis.pexpire(bucket, 2 * _MINUTE_MS)
+                if used <= per_minute:
+                    return 0
+                await self._redis.decrby(bucket, count)
+                return wait
+            except (RedisError, OSError) as error:
+                log(_logger, "throttle.local", logging.WARNING, reason=type(error).__name__)
+        kept = self._local.setdefault(f"{name}:{minute}", deque((0,), maxlen=1))
+        if kept[0] + count > per_minute:
+            return wait
+        kept.append(kept[0] + count)
+        return 0
+
     async def _pace(self, name: str, paces: tuple[Pace, ...]) -> int:
         now = self._clock.now_ms()
         if self._take is not None:
