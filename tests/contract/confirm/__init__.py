@@ -1,0 +1,1 @@
+"""One confirmation suite over SQLite and PostgreSQL."""

@@ -1,0 +1,243 @@
+"""Reminders, one-shot and repeating: set, list, cancel, and firing what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, select, update
+
+from config.clock import SHANGHAI, Clock
+from config.columns import table_of
+from config.database import Database
+from config.ids import new_id
+from config.logging import get_logger, log
+from config.ports import Draft, Outbox
+from tools import texts
+from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult
+from tools.models import Reminder
+from tools.times import iso, next_occurrence, parse_moment, show, to_ms
+
+_REMINDER = table_of(Reminder)
+_GRACE_MS = 5 * 60_000
+_LATE_MS = 60_000
+_logger = get_logger(__name__)
+_NUMBER = {"type": "integer", "minimum": 1, "title": "编号", "description": "提醒编号"}
+
+
+@dataclass(frozen=True, slots=True)
+class NewReminder:
+    """A reminder to be stored. ``repeat`` is none, daily, weekdays, weekly or monthly."""
+
+    text: str
+    due_ms: int
+    repeat: str
+    key: str
+
+
+def add_reminder(connection: Connection, context: ToolContext, plan: NewReminder) -> int:
+    """Store a reminder inside the caller's transaction, once per key; returns its number."""
+    known = connection.execute(select(_REMINDER.c.number).where(_REMINDER.c.idempotency_key == plan.key)).scalar()
+    if known is not None:
+        return int(known)
+    owner = (_REMINDER.c.tenant_id == context.tenant_id, _REMINDER.c.owner_key == context.owner_key)
+    highest = select(func.coalesce(func.max(_REMINDER.c.number), 0)).where(*owner)
+    number = int(connection.execute(highest).scalar_one()) + 1
+    day = datetime.fromtimestamp(plan.due_ms / 1000, SHANGHAI).day
+    connection.execute(
+        _REMINDER.insert().values(
+            id=new_id("rm"),
+            tenant_id=context.tenant_id,
+            account_id=context.account_id,
+            conversation_id=context.conversation_id,
+            user_id=context.user_id,
+            owner_key=context.owner_key,
+            number=number,
+            text=plan.text,
+            next_due_ms=plan.due_ms,
+            repeat=f"monthly:{day}" if plan.repeat == "monthly" else plan.repeat,
+            status="active",
+            idempotency_key=plan.key,
+            created_at_ms=context.clock.now_ms(),
+        )
+    )
+    return number
+
+
+async def _prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
+    if not context.capability.can_push:
+        raise ToolRefused("the channel cannot deliver a reminder", code="no_push", user_text=texts.NO_PUSH)
+    moment = parse_moment(arguments["at"], context.clock)
+    repeat = arguments.get("repeat", "none")
+    shown = {"at": show(moment), "repeat": texts.REMINDER_REPEATS[repeat].removeprefix("起，") or texts.REMINDER_ONCE}
+    return Prepared({**arguments, "at": iso(moment)}, {key: value for key, value in shown.items() if key in arguments})
+
+
+async def _create(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
+    def commit(connection: Connection) -> ToolResult:
+        moment = parse_moment(arguments["at"], context.clock, future=False)
+        repeat = arguments.get("repeat", "none")
+        number = add_reminder(connection, context, NewReminder(arguments["text"], to_ms(moment), repeat, context.call_key))
+        said = {"number": number, "time": show(moment), "text": arguments["text"]}
+        return ToolResult(texts.REMINDER_MADE.format(repeat=texts.REMINDER_REPEATS[repeat], **said), values=said)
+
+    return ToolResult(commit=commit)
+
+
+async def _list(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
+    query = select(_REMINDER).where(*_own(context), _REMINDER.c.status == "active").order_by(_REMINDER.c.next_due_ms).limit(20)
+    rows = await context.database.read(lambda c: c.execute(query).all())
+    if not rows:
+        return ToolResult(texts.REMINDER_NONE, values={"count": 0})
+    lines = "\n".join(
+        texts.REMINDER_LINE.format(
+            number=row.number,
+            time=show(row.next_due_ms),
+            repeat=texts.REMINDER_REPEATS.get(row.repeat.partition(":")[0], ""),
+            text=row.text,
+        )
+        for row in rows
+    )
+    return ToolResult(texts.REMINDER_LIST.format(count=len(rows), lines=lines), values={"count": len(rows)})
+
+
+async def _prepare_number(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
+    query = select(_REMINDER.c.text).where(
+        *_own(context), _REMINDER.c.number == arguments["number"], _REMINDER.c.status == "active"
+    )
+    text = await context.database.read(lambda c: c.execute(query).scalar())
+    if text is None:
+        said = texts.REMINDER_MISSING.format(number=arguments["number"])
+        raise ToolRefused("no such reminder", code="not_found", user_text=said)
+    return Prepared(arguments, {"number": f"#{arguments['number']} {text}"})
+
+
+async def _cancel(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
+    def commit(connection: Connection) -> ToolResult:
+        row = connection.execute(
+            update(_REMINDER)
+            .where(*_own(context), _REMINDER.c.number == arguments["number"], _REMINDER.c.status == "active")
+            .values(status="cancelled")
+            .returning(_REMINDER.c.text)
+        ).first()
+        if row is None:
+            raise ToolFailed("no such reminder", user_text=texts.REMINDER_MISSING.format(number=arguments["number"]))
+        return ToolResult(texts.REMINDER_CANCELLED.format(number=arguments["number"], text=row.text))
+
+    return ToolResult(commit=commit)
+
+
+def _own(context: ToolContext) -> tuple[Any, ...]:
+    return (_REMINDER.c.tenant_id == context.tenant_id, _REMINDER.c.owner_key == context.owner_key)
+
+
+async def fire_due(database: Database, outbox: Outbox, clock: Clock, *, limit: int = 64) -> list[str]:
+    """Turn due reminders into outbox rows (key ``reminder:{id}:{due}``); returns the groups to ring for.
+
+    Each occurrence is claimed by moving ``next_due_ms`` in the same transaction, so two processes fire it once (SES-12).
+    One found more than 5 minutes late is skipped and moved on, never sent in a flood (SES-11).
+    """
+    now = clock.now_ms()
+    due = select(_REMINDER).where(_REMINDER.c.status == "active", _REMINDER.c.next_due_ms <= now)
+    rows = await database.read(lambda c: c.execute(due.order_by(_REMINDER.c.next_due_ms).limit(limit)).all())
+    groups: list[str] = []
+    for row in rows:
+        group = await database.write(lambda c, row=row: _fire(c, outbox, row, now))  # type: ignore[misc]
+        groups += [group] if group is not None else []
+    return groups
+
+
+def _fire(connection: Connection, outbox: Outbox, row: Any, now: int) -> str | None:
+    overdue = now - row.next_due_ms > _GRACE_MS
+    following = next_occurrence(row.next_due_ms, row.repeat, now)
+    values: dict[str, Any] = {"next_due_ms": row.next_due_ms if following is None else following}
+    if following is None:
+        values["status"] = "skipped: overdue" if overdue else "fired"
+    if not overdue:
+        values["last_fired_ms"] = now
+    claimed = connection.execute(
+        update(_REMINDER)
+        .where(_REMINDER.c.id == row.id, _REMINDER.c.status == "active", _REMINDER.c.next_due_ms == row.next_due_ms)
+        .values(**values)
+    ).rowcount
+    if claimed != 1:
+        return None
+    log(_logger, "reminder.skipped" if overdue else "reminder.fired", reminder=row.id, late_ms=now - row.next_due_ms)
+    if overdue:
+        return None
+    late_ms = now - row.next_due_ms
+    text = (
+        texts.REMINDER_LATE.format(minutes=late_ms // 60_000, text=row.text)
+        if late_ms >= _LATE_MS
+        else texts.REMINDER_DUE.format(text=row.text)
+    )
+    return outbox.put(
+        connection,
+        Draft(
+            idempotency_key=f"reminder:{row.id}:{row.next_due_ms}",
+            tenant_id=row.tenant_id,
+            account_id=row.account_id,
+            conversation_id=row.conversation_id,
+            user_id=row.user_id,
+            session_id=None,
+            cause="reminder",
+            cause_id=row.id,
+            text=text,
+            source="tool",
+        ),
+    )
+
+
+reminder_create = Tool(
+    name="reminder_create",
+    title="设提醒",
+    description="到点提醒我一件事，可以重复",
+    parameters={
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "minLength": 1, "maxLength": 200, "title": "内容", "description": "提醒的内容"},
+            "at": {"type": "string", "format": "date-time", "title": "提醒时间", "description": "提醒时间，ISO 格式"},
+            "repeat": {
+                "type": "string",
+                "enum": ["none", "daily", "weekdays", "weekly", "monthly"],
+                "title": "重复",
+                "description": "none=不重复 daily=每天 weekdays=工作日 weekly=每周 monthly=每月",
+            },
+        },
+        "required": ["text", "at"],
+        "additionalProperties": False,
+    },
+    run=_create,
+    prepare=_prepare,
+    tool_class="operation",
+    idempotent=True,
+    confirm_template="{at} 提醒：{text}",
+    labels={"text": "内容", "at": "提醒时间", "repeat": "重复"},
+    examples=("明天下午三点提醒我开会", "每天早上九点提醒我写日报"),
+    triggers=("提醒我", "设提醒", "设个提醒", "叫我"),
+)
+reminder_list = Tool(
+    name="reminder_list",
+    title="查提醒",
+    description="列出我的提醒",
+    parameters={"type": "object", "properties": {}, "additionalProperties": False},
+    run=_list,
+    examples=("我有哪些提醒",),
+    triggers=("我的提醒", "查提醒", "有哪些提醒", "提醒列表"),
+)
+reminder_cancel = Tool(
+    name="reminder_cancel",
+    title="取消提醒",
+    description="取消一个提醒",
+    parameters={"type": "object", "properties": {"number": _NUMBER}, "required": ["number"], "additionalProperties": False},
+    run=_cancel,
+    prepare=_prepare_number,
+    tool_class="operation",
+    idempotent=True,
+    confirm_template="取消提醒 {number}",
+    labels={"number": "提醒"},
+    examples=("取消提醒 2",),
+    triggers=("取消提醒", "删除提醒", "不用提醒"),
+)
