@@ -45,7 +45,7 @@ async def serve(platform: Platform) -> AsyncIterator[Platform]:
     """The platform listening on a loopback port."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_route("*", "/{tail:.*}", platform.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.2)
+    runner = web.AppRunner(app, shutdown_timeout=0.2, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
