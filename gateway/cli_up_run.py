@@ -22,6 +22,8 @@ from gateway.supervisor import Child, Supervisor, await_orphans, lock_folder
 NAMES = ("serve", "worker", "simulator", "valkey")
 TOKEN_FILE = "simulator.token"  # noqa: S105 -- a file name
 _SLOW_AFTER_S = 10.0
+_WORKER_LATER_S = 1.0
+"""The gateway gets the processor first: people can write before anything needs the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,10 @@ def _children(plan: Plan) -> list[Child]:
         environ["YIZHAN_REDIS_URL"] = embedded.redis_url_of(settings)
     config = ["--config", str(plan.file.resolve())] if plan.file is not None else []
     run = [sys.executable, "-m", "gateway.cli"]
-    children += [Child(name, [*run, name, *config], environ) for name in ("serve", "worker")]
+    children.append(Child("serve", [*run, "serve", *config], environ))
     if plan.demo:
         children.append(Child("simulator", _simulator(plan), environ))
+    children.append(Child("worker", [*run, "worker", *config], environ, start_at=time.monotonic() + _WORKER_LATER_S))
     return children
 
 

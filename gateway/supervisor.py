@@ -75,8 +75,6 @@ class Supervisor:
         self._logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         previous = self._take_signals()
         try:
-            for child in self.children:
-                self._start(child)
             while not self._stopping:
                 self._look_after()
                 if poll is not None and poll():
