@@ -23,6 +23,12 @@ def safe_line(text: str, limit_chars: int = 200) -> str:
     return flat if len(flat) <= limit_chars else flat[: limit_chars - 1] + "…"
 
 
+def our_line(text: str, limit_chars: int) -> str:
+    """Our own text for a title or a row: one line without control characters, at most ``limit_chars``."""
+    flat = " ".join(visible(text).split())
+    return flat if len(flat) <= limit_chars else flat[: limit_chars - 1] + "…"
+
+
 def plain_text(reply: Reply, *, suffix: str = "") -> Marked:
     """The reply's text as plain text, ``suffix`` (such as the AI label) below it; empty stays empty."""
     shown = visible(reply.text)
@@ -39,7 +45,7 @@ def text_parts(marked: Marked, kind: str, *, max_parts: int, spare_bytes: int = 
     """Parts of kind text or markdown, numbered and paged. Nothing for an empty text (44004)."""
     pieces = split(marked, TEXT_LIMIT_BYTES, max_parts=max_parts, more=texts.MORE_PARTS, spare_bytes=spare_bytes)
     return [
-        Part(kind, {"msgtype": kind, kind: {"content": piece.text}}, piece.text, piece.page)
+        Part(kind, {"msgtype": kind, kind: {"content": piece.text}}, _readable(kind, piece.text), piece.page)
         for piece in pieces
         if piece.text.strip()
     ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.rendering import link_of, safe_line
+from gateway.rendering import link_of, our_line, safe_line
 
 TITLE_CHARS, DESC_CHARS, SUB_TITLE_CHARS, ROW_NAME_CHARS, ROW_VALUE_CHARS = 36, 44, 160, 16, 30
 MAX_ROWS, MAX_BUTTONS, KEY_BYTES, BUTTON_CHARS = 6, 6, 1024, 10
@@ -14,9 +14,13 @@ _TASK_ID = re.compile(r"[0-9A-Za-z_\-@]{1,128}")
 _KINDS = frozenset({"button_interaction", "text_notice", "news_notice", "vote_interaction", "multiple_interaction"})
 
 
-def build(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The template_card JSON for ``{title, desc?, text?, rows: [[name, value]], buttons: [{text, key, style?}], task_id?}``;
-    a dict that names a ``card_type`` already is passed on. None when it cannot be a valid card (a text says the same)."""
+def build(data: Mapping[str, Any], *, ours: bool = True) -> dict[str, Any] | None:
+    """The template_card JSON for ``{title, desc?, text?, rows: [[name, value]], buttons: [{text, key, style?}], task_id?}``.
+
+    A dict that names a ``card_type`` already is passed on. None when it cannot be a valid card (a text says the same). A
+    title that is not ``ours`` cannot pass for a confirmation (N-17).
+    """
+    line = our_line if ours else safe_line
     if data.get("card_type") in _KINDS:
         return dict(data) if _task_id_ok(data.get("task_id")) else None
     buttons = [_button(button) for button in data.get("buttons") or () if isinstance(button, Mapping)]
@@ -28,16 +32,16 @@ def build(data: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     card: dict[str, Any] = {"card_type": "button_interaction"}
     if data.get("source"):
-        card["source"] = {"desc": safe_line(str(data["source"]), 13)}
-    card["main_title"] = {"title": safe_line(str(data.get("title") or ""), TITLE_CHARS)}
+        card["source"] = {"desc": line(str(data["source"]), 13)}
+    card["main_title"] = {"title": line(str(data.get("title") or ""), TITLE_CHARS)}
     if data.get("desc"):
-        card["main_title"]["desc"] = safe_line(str(data["desc"]), DESC_CHARS)
+        card["main_title"]["desc"] = line(str(data["desc"]), DESC_CHARS)
     if data.get("text"):
-        card["sub_title_text"] = safe_line(str(data["text"]), SUB_TITLE_CHARS)
+        card["sub_title_text"] = line(str(data["text"]), SUB_TITLE_CHARS)
     rows = rows_of(data)[:MAX_ROWS]
     if rows:
         card["horizontal_content_list"] = [
-            {"keyname": safe_line(name, ROW_NAME_CHARS), "value": safe_line(value, ROW_VALUE_CHARS)} for name, value in rows
+            {"keyname": line(name, ROW_NAME_CHARS), "value": line(value, ROW_VALUE_CHARS)} for name, value in rows
         ]
     url = link_of(data.get("url"))
     if url:
@@ -97,7 +101,7 @@ def readable(data: Mapping[str, Any]) -> str:
 def _button(button: Mapping[str, Any]) -> dict[str, Any]:
     style = button.get("style")
     return {
-        "text": safe_line(str(button.get("text") or ""), BUTTON_CHARS),
+        "text": our_line(str(button.get("text") or ""), BUTTON_CHARS),
         "style": style if style in (1, 2, 3, 4) else 1,
         "key": str(button.get("key") or ""),
     }

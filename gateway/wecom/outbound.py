@@ -158,7 +158,7 @@ def _article(item: Mapping[str, Any]) -> dict[str, str]:
 
 def _card(account: WecomAccount, reply: Reply, max_parts: int) -> list[Part]:
     whole = reply.source != "confirm_prompt" or reply.data.get("card_type") or cards.shows_everything(reply.data)
-    card = cards.build(reply.data) if whole else None
+    card = cards.build(reply.data, ours=reply.source in OURS) if whole else None
     text = reply.text or cards.readable(reply.data)
     if card is None:
         source = reply.source if reply.source in OURS else "tool"
@@ -171,7 +171,7 @@ def _card_update(reply: Reply) -> list[Part]:
     if reply.data.get("response_code"):
         payload["response_code"] = str(reply.data["response_code"])
     given = reply.data.get("card") or reply.data.get("template_card")
-    card = cards.build(given) if isinstance(given, Mapping) else None
+    card = cards.build(given, ours=reply.source in OURS) if isinstance(given, Mapping) else None
     name = reply.data.get("replace_name") or reply.text
     if card is not None:
         replace_text = reply.data.get("replace_text")

@@ -179,15 +179,19 @@ async def test_n22_no_failure_shows_a_secret(world: World, caplog: pytest.LogCap
     """N-22: every kind of client failure; nothing that is returned, raised or logged holds a token, secret or body."""
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
-    echo = {"errcode": 40058, "errmsg": f"bad {TOKEN} {WECOM_SECRET} {MP_SECRET}"}
-    answers: list[Any] = [_raw(502, b"x"), _raw(200, b"<html>"), _drop, [echo], [{"errcode": 40014, "errmsg": TOKEN}]]
+
+    def echo(request: web.Request, _body: bytes) -> dict[str, Any]:
+        secret = MP_SECRET if "custom" in request.path else WECOM_SECRET
+        return {"errcode": 40058, "errmsg": f"bad {request.query} {secret}"}
+
+    answers: list[Any] = [_raw(502, b"x"), _raw(200, b"<html>"), _drop, echo, [{"errcode": 40014, "errmsg": TOKEN}]]
     for answer in answers:
         for path in ("/cgi-bin/message/send", "/cgi-bin/message/custom/send"):
             world.platform.answers[path] = answer
         shown.append(repr(await _send(world.wecom, "zhangsan", _CANARY_BODY)))
         shown.append(repr(await _send(world.mp, OPEN_ID, _CANARY_BODY)))
-    for path in ("/cgi-bin/gettoken", "/cgi-bin/stable_token"):
-        world.platform.answers[path] = [{"errcode": 40013, "errmsg": f"invalid {WECOM_SECRET} {MP_SECRET}"}]
+    world.platform.answers["/cgi-bin/gettoken"] = [{"errcode": 40013, "errmsg": f"invalid {WECOM_SECRET}"}]
+    world.platform.answers["/cgi-bin/stable_token"] = [{"errcode": 40013, "errmsg": f"invalid {MP_SECRET}"}]
     async with serve(world.platform), aiohttp.ClientSession() as session:
         fresh = World(world.platform, session)
         shown.append(repr(await _send(fresh.wecom, "zhangsan", _CANARY_BODY)))
