@@ -30,6 +30,7 @@ HELP_LINES: dict[str, str] = {
     "pending": "待确认：列出等你确认的操作",
     "doctor": "诊断：检查系统（管理员）",
 }
+OPEN_ACTIONS = "等用户本人确认、还没有执行的操作：{lines}"
 TOOLS_NONE = "现在没有你可以用的工具。"
 TOOLS_TITLE = "你可以让我用这些工具："
 

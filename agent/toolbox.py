@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -39,6 +40,8 @@ class Toolbox:
     where: Conversation
     capability: Capability
     turn_id: str | None = None
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    """Tool → open action that a new call of it takes the place of: the person asked to change it."""
     _context: ToolContext | None = field(default=None, init=False)
 
     def offered(self) -> list[ToolOffer]:
@@ -52,7 +55,9 @@ class Toolbox:
 
     async def call(self, call_id: str, name: str, arguments: str) -> Called:
         """Validate and run a read, or park a write. ``call_id`` makes repeats of one call one action."""
-        outcome = await self.services.registry.call(self.context(), name, arguments, call_id=call_id)
+        outcome = await self.services.registry.call(
+            self.context(), name, arguments, call_id=call_id, supersedes=self.replaces.get(name)
+        )
         prompt = None if outcome.prompt is None else prompt_reply(outcome.prompt)
         summary = outcome.summary
         if outcome.status == "awaiting_confirmation":

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, insert
 
 from agent import texts
 from agent.commands import Command, doctor, ordered_command
-from agent.context import AgentContextBuilder, Context
+from agent.context import AgentContextBuilder, Context, Knowledge
+from agent.intents import read_decision
 from agent.llm.offline import RuleModel
 from agent.llm.router import DataPermission, RouteLog
 from agent.loop import Loop, LoopResult
@@ -28,6 +29,7 @@ from memory import epochs, transcripts
 from memory.epochs import Epoch
 from memory.segment import segmenter_for
 from memory.transcripts import Line
+from tools.decided import OpenAction
 
 _HARD_CHARS = 3000
 _TURN = table_of(Turn)
@@ -73,8 +75,9 @@ async def run_turn(
     if unreadable is not None:
         return fixed(run, epoch, unreadable)
     state = dict(epoch.state)
-    context = build_context(run, text, window, state)
-    result = await loop(run, context, state)
+    waiting = await open_actions(run)
+    context = build_context(run, text, window, state, waiting)
+    result = await loop(run, context, state, replaced(text, waiting))
     replies = compose(run, result, await footer(run, result))
     return finish(run, epoch, state, text, context, result, replies)
 
@@ -113,15 +116,39 @@ async def answer_command(run: Run, command: Command, epoch: Epoch) -> TurnResult
     return TurnResult((Reply(texts.NEW_SESSION),), "command", (write,))
 
 
-def build_context(run: Run, text: str, window: list[Line], state: dict[str, Any]) -> Context:
+async def open_actions(run: Run) -> list[OpenAction]:
+    """What waits for this person's confirmation."""
+    if not run.capability.trusted:
+        return []
+    return await run.services.confirm.open_actions(run.where.tenant_id, run.where.conversation_id)
+
+
+def replaced(text: str, waiting: list[OpenAction]) -> dict[str, str]:
+    """Tool → the one open action a change (改成后天) is meant for; a new call of that tool takes its place."""
+    decision = read_decision(text)
+    if decision is None or decision.kind != "edit":
+        return {}
+    meant = [action for action in waiting if decision.number in (None, action.number)]
+    return {meant[0].tool: meant[0].id} if len(meant) == 1 else {}
+
+
+def build_context(run: Run, text: str, window: list[Line], state: dict[str, Any], waiting: list[OpenAction]) -> Context:
     """The prompt of this turn, within the smallest context of the routes that may be asked."""
     chars = run.services.router.context_chars("chat", permission(run))
     builder = AgentContextBuilder(total_chars=chars)
-    now = run.services.clock.local()
-    return builder.build(text, window, now=now, summary=str(state.get("summary") or ""), platform=run.message.platform)
+    lines = "；".join(f"#{action.number} {action.summary}" for action in waiting[:8])
+    knowledge = Knowledge(state=texts.OPEN_ACTIONS.format(lines=lines) if waiting else "")
+    return builder.build(
+        text,
+        window,
+        now=run.services.clock.local(),
+        summary=str(state.get("summary") or ""),
+        knowledge=knowledge,
+        platform=run.message.platform,
+    )
 
 
-async def loop(run: Run, context: Context, state: dict[str, Any]) -> LoopResult:
+async def loop(run: Run, context: Context, state: dict[str, Any], replaces: dict[str, str]) -> LoopResult:
     """Model and tools until there is an answer."""
     services, settings = run.services, run.services.settings
     delay_file = settings.data_dir / "demo_model_delay_ms" if settings.demo else None
@@ -130,7 +157,7 @@ async def loop(run: Run, context: Context, state: dict[str, Any]) -> LoopResult:
     return await Loop(
         router=services.router,
         rule=rule,
-        tools=Toolbox(services, run.message, run.where, run.capability, run.turn_id),
+        tools=Toolbox(services, run.message, run.where, run.capability, run.turn_id, replaces),
         limits=settings.limits,
         clock=services.clock,
         deadline=run.deadline,

@@ -160,6 +160,11 @@ class Assistant:
 
         await self.database.write(write)
 
+    async def close(self) -> None:
+        """Close connections and files."""
+        await self.services.router.close()
+        await self.database.close()
+
     async def rows(self, model: type[SQLModel]) -> list[Any]:
         table = table_of(model)
         return await self.database.read(lambda connection: list(connection.execute(table.select()).all()))

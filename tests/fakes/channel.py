@@ -117,6 +117,10 @@ class FakeChannel:
         pieces = [reply.text[start : start + self.limit] for start in range(0, len(reply.text), self.limit)]
         return [Part(reply.kind, {"content": piece}, piece) for piece in pieces]
 
+    def degrade(self, part: Part) -> Part | None:
+        """The words of anything but a text."""
+        return None if part.kind == "text" or not part.text else Part("text", {"content": part.text}, part.text, part.page)
+
     def send_handle(self, kind: str) -> bool:
         """As the test says."""
         return self.handle

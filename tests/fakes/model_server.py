@@ -122,6 +122,7 @@ class ModelServer:
         answer = self.script.popleft() if self.script else self.rule(body)
         if answer.wrong == "hang":
             await self._release.wait()
+            return web.Response(status=503)
         if answer.wrong == "slow_headers" or answer.delay_s:
             await self._pause(answer.delay_s or 5.0)
         refusal = _refusal(answer.wrong)

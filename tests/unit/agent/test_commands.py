@@ -19,7 +19,7 @@ from tests.fakes.assistant import MP, PUSH, Assistant, make_assistant, settings_
 async def assistant(tmp_path: Path) -> AsyncIterator[Assistant]:
     made = await make_assistant(tmp_path)
     yield made
-    await made.database.close()
+    await made.close()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_bot_name_counts_inside_a_turn(tmp_path: Path) -> None:
     made = await make_assistant(tmp_path, settings=settings_for(tmp_path, {"accounts": [account], "operators": []}))
     made.account_id, made.platform, made.user_id, made.id_type = "mp-main", "mp", "oAbc", "open_id"
     assert (await made.say("@小驿 新会话")).text == texts.NEW_SESSION
-    await made.database.close()
+    await made.close()
 
 
 async def fast(assistant: Assistant, text: str) -> TurnResult:

@@ -17,7 +17,7 @@ from tests.fakes.assistant import PULL, Assistant, make_assistant
 async def assistant(tmp_path: Path) -> AsyncIterator[Assistant]:
     made = await make_assistant(tmp_path)
     yield made
-    await made.database.close()
+    await made.close()
 
 
 async def test_first_turn_is_honest_and_says_so_once(assistant: Assistant) -> None:
