@@ -122,7 +122,8 @@ def serving_parts(services: Services) -> list[Callable[[asyncio.Event], Awaitabl
     from gateway.retention import BodyRetention
 
     services.delivery = open_delivery(services)
-    return [services.delivery.run, services.capabilities.run, Reaper(services).run, BodyRetention(services).run]
+    reaper, retention = Reaper(services), BodyRetention(services)
+    return [services.delivery.run, services.capabilities.run, reaper.run, reaper.run_reminders, retention.run]
 
 
 def add_routes(services: Services) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from config.clock import Clock
-from config.columns import table_of
 from config.database import Database
 from config.logging import get_logger, log
 from config.schema import Settings
@@ -19,22 +18,22 @@ from gateway.channel import Channel
 from gateway.channels import Channels, open_channels, open_session
 from gateway.delivery import Delivery
 from gateway.delivery_outcome import Alert
-from gateway.models import Lease
 from gateway.queue import RedisBell
 from gateway.throttle import Throttle
 
 if TYPE_CHECKING:
     import aiohttp
+    from aiohttp import web
 
     from agent.ports import GatewayOps
-    from agent.services import AgentServices
+    from agent.services import AgentServices, FetchMedia
     from gateway.capabilities import Capabilities
     from gateway.dispatch import Dispatcher
     from gateway.outbox import SqlOutbox
     from gateway.services import Handler, Services
     from tools.actions import Executor
+    from tools.ports import Platform
 
-LEASE = table_of(Lease)
 _logger = get_logger(__name__)
 
 
@@ -108,16 +107,10 @@ def open_agent(
     """The assistant's services, and the executor of confirmed actions."""
     from agent.llm.router import Router
     from agent.services import AgentServices
-    from tools.actions import Executor
-    from tools.confirm import Confirmations
-    from tools.context import Contexts
-    from tools.proposals import Proposals
+    from tools.assembly import open_tools
 
-    platform = _platform_port(platforms)
-    contexts = Contexts(settings, clock, database, outbox, capabilities.of, platform)
-    proposals = Proposals(database, clock, settings.limits)
-    registry = _registry(settings, proposals, platforms)
-    confirm = Confirmations(database, outbox, clock, registry, proposals, contexts)
+    platform = platform_port(platforms)
+    tools = open_tools(settings, clock, database, outbox, capabilities.of, platform)
     agent = AgentServices(
         settings=settings,
         clock=clock,
@@ -126,12 +119,12 @@ def open_agent(
         bell=bell,
         ops=ops,
         router=Router(settings, clock),
-        registry=registry,
-        confirm=confirm,
-        fetch_media=_fetch_media(settings, platforms),
+        registry=tools.registry,
+        confirm=tools.confirm,
+        fetch_media=media_fetcher(settings, platforms),
         platform=platform,
     )
-    return agent, Executor(database, outbox, clock, registry, contexts)
+    return agent, tools.executor
 
 
 def open_delivery(services: Services) -> Delivery:
@@ -148,31 +141,55 @@ def open_callbacks(channels: Mapping[str, Channel], dispatcher: Dispatcher, cloc
 
 
 def public_routes(services: Services) -> Sequence[tuple[str, Handler]]:
-    """Pages beside the callbacks: signed links."""
-    del services
-    return ()
+    """Pages beside the callbacks: signed links to to-dos."""
+    from aiohttp import web
+
+    from tools.builtin.todo import todo_page
+
+    async def page(request: web.Request) -> web.StreamResponse:
+        """One to-do, for whoever holds its link; a wrong or expired token looks like nothing there (N-24)."""
+        html = await todo_page(services.database, services.clock, request.match_info["token"])
+        if html is None:
+            return web.Response(status=404, text="not here\n", content_type="text/plain")
+        return web.Response(text=html, content_type="text/html", headers=_PAGE_HEADERS)
+
+    return [("/t/{token}", page)]
 
 
-def admin_routes(services: Services) -> Sequence[Any]:
-    """Functions that add the API to the admin application."""
-    del services
-    return ()
+def admin_routes(services: Services) -> Sequence[Callable[[web.Application], None]]:
+    """Functions that add the push API to the admin application."""
+    from gateway.push_api import open_push_api
+
+    api = open_push_api(
+        services.database,
+        services.outbox,
+        services.channels,
+        services.bell,
+        services.bell.redis,
+        services.clock,
+        services.settings.data_dir,
+    )
+    return [api.add_routes]
 
 
-def _platform_port(platforms: Platforms) -> Any:
+_PAGE_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Robots-Tag": "noindex",
+}
+
+
+def platform_port(platforms: Platforms) -> Platform:
+    """Directory and approvals of the accounts, for the tools."""
     from tools.ports import NoPlatform
 
     del platforms
     return NoPlatform()
 
 
-def _registry(settings: Settings, proposals: Any, platforms: Platforms) -> Any:
-    from tools.registry import Registry
-
-    del settings, platforms
-    return Registry([], proposals)
-
-
-def _fetch_media(settings: Settings, platforms: Platforms) -> Any:
+def media_fetcher(settings: Settings, platforms: Platforms) -> FetchMedia | None:
+    """Downloads what people sent; None until there is somebody who can."""
     del settings, platforms
     return None

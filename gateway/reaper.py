@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Table, and_, or_, select, update
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.services import Services
 
 EVERY_S = 10.0
+REMIND_S = 2.0
 AT_MOST = 64
 """Rings a pass."""
 
@@ -69,7 +69,7 @@ class Reaper:
         rings = await services.database.write(lambda connection: overdue(connection, now))
         for queue, key in rings:
             await services.bell.ring(queue, key)
-        groups = await self._other_rooms()
+        groups = await self._actions()
         for group in groups:
             await services.bell.ring("outbox", group)
         if rings or groups:
@@ -77,31 +77,29 @@ class Reaper:
             log(_logger, "reaper.rang", work=len(rings), outbox=len(groups), took_ms=took_ms)
         return len(rings) + len(groups)
 
-    async def _other_rooms(self) -> list[str]:
-        """Actions left behind, reminders that are due: their rooms know what to do; we ring for what they stored."""
-        groups: list[str] = []
-        for name, look in (("actions", self._actions), ("reminders", self._reminders)):
-            try:
-                groups += await look()
-            except YizhanError as error:
-                log(_logger, "reaper.late", logging.WARNING, room=name, code=error.code)
-            except Exception as error:  # noqa: BLE001 -- one room's failure must not keep the others from being looked at
-                log(_logger, "reaper.failed", logging.ERROR, room=name, error=error)
-        return groups
-
     async def _actions(self) -> list[str]:
-        return list(await self._services.executor.reap(AT_MOST))
-
-    async def _reminders(self) -> list[str]:
-        fire_due = _fire_due()
-        if fire_due is None:
+        """Actions left behind: their room knows what to do; we ring for what it stored."""
+        try:
+            return list(await self._services.executor.reap(AT_MOST))
+        except YizhanError as error:
+            log(_logger, "reaper.late", logging.WARNING, room="actions", code=error.code)
             return []
-        return list(await fire_due(self._services))
 
+    async def run_reminders(self, stop: asyncio.Event) -> None:
+        """Fire reminders that are due, every two seconds, in every process: a claim a reminder makes it one."""
+        from tools.builtin.reminder import fire_due
 
-def _fire_due() -> Callable[[Any], Awaitable[list[str]]] | None:
-    """Reminders come due once their room is there."""
-    return None
+        services = self._services
+        while not stop.is_set():
+            try:
+                for group in await fire_due(services.database, services.outbox, services.clock):
+                    await services.bell.ring("outbox", group)
+            except YizhanError as error:
+                log(_logger, "reminders.late", logging.WARNING, code=error.code)
+            try:
+                await asyncio.wait_for(stop.wait(), REMIND_S)
+            except TimeoutError:
+                continue
 
 
 def overdue(connection: Connection, now_ms: int) -> list[Ring]:
