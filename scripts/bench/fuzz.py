@@ -25,12 +25,14 @@ from gateway.mp import crypto as mp_crypto
 from gateway.mp import inbound as mp_inbound
 from gateway.wecom import crypto as wecom_crypto
 from gateway.wecom import inbound as wecom_inbound
-from scripts.bench.load import send_all
+from gateway.xml import MAX_BYTES
 from scripts.bench.malformed import ACCOUNTS, Malformed
 from scripts.bench.processes import rss_mb
 from scripts.bench.product import product
 
 _WARM_SHARE = 0.1
+_CONNECTIONS = 16
+_ANSWER_S = 10.0
 MAX_GROWTH_MB = 30.0
 
 
@@ -96,37 +98,64 @@ def answer(account: WecomAccount | MpAccount, request: CallbackRequest) -> None:
 
 
 def _over_http(count: int, seed: int) -> dict[str, Any]:
-    source = Malformed(seed)
     with tempfile.TemporaryDirectory(prefix="yzb") as name, product(Path(name), accounts=ACCOUNTS) as running:
-        outcomes: Counter[str] = Counter()
+        source = Malformed(seed)
         started = time.perf_counter()
-        before = 0.0
-        done = 0
-        while done < count:
-            if done >= count * _WARM_SHARE and not before:
-                before = running.rss_mb()[0]
-            batch = min(2_000, max(1, int(count * _WARM_SHARE)), count - done)
-            requests = [wire(running.ports[0], *source.next()) for _ in range(batch)]
-            outcomes += asyncio.run(send_all(requests, running.ports, connections=16)).answers
-            done += batch
+        warm = int(count * _WARM_SHARE)
+        outcomes = asyncio.run(_send(source, running.ports[0], warm))
+        before = running.rss_mb()[0]
+        outcomes += asyncio.run(_send(source, running.ports[0], count - warm))
         seconds = time.perf_counter() - started
         after = running.rss_mb()[0]
         alive = running.gateways[0].process.poll() is None
-    by_status: Counter[str] = Counter()
-    for text, times in outcomes.items():
-        by_status[text.split(" ", 1)[0]] += times
-    errors = Counter({status: times for status, times in by_status.items() if status[:1] not in ("2", "4")})
+    errors = Counter({outcome: times for outcome, times in outcomes.items() if outcome[:1] not in ("2", "4")})
     if not alive:
         errors["the gateway ended"] += 1
-    return _report(count, by_status, errors, seconds, before, after)
+    return _report(count, outcomes, errors, seconds, before, after)
 
 
-def wire(port: int, account_id: str, request: CallbackRequest) -> bytes:
-    """The request as HTTP/1.1 bytes."""
+async def _send(source: Malformed, port: int, count: int) -> Counter[str]:
+    """Send the next ``count`` over kept-alive connections; the statuses that came back."""
+    outcomes: Counter[str] = Counter()
+    left = iter(range(count))
+
+    async def connection() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for number in left:
+            account_id, request = source.next()
+            method = request.method if number % 50 else "PUT"
+            try:
+                async with asyncio.timeout(_ANSWER_S):
+                    writer.write(wire(port, account_id, request, method))
+                    status, keep = await _read(reader)
+            except TimeoutError:
+                status, keep = "no answer in time", False
+            except (OSError, EOFError):
+                status, keep = "closed, body too large" if len(request.body) > MAX_BYTES else "closed", False
+            outcomes[status] += 1
+            if not keep:
+                writer.close()
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+
+    await asyncio.gather(*(connection() for _ in range(_CONNECTIONS)))
+    return outcomes
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[str, bool]:
+    """One answer's status, and whether the connection stays."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
+    await reader.readexactly(int(fields.get("content-length", "0")))
+    return head[9:12], fields.get("connection") != "close"
+
+
+def wire(port: int, account_id: str, request: CallbackRequest, method: str) -> bytes:
+    """The request as HTTP/1.1 bytes, with this method."""
     pairs = [(name, value) for name, values in request.query.items() for value in values]
     query = urlencode(pairs, quote_via=quote, errors="replace")[:6000]
     content_type = request.content_type.encode("ascii", "ignore").decode()
-    head = f"{request.method} /callback/{account_id}?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+    head = f"{method} /callback/{account_id}?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
     head += f"Content-Type: {content_type}\r\n" if content_type else ""
     return f"{head}Content-Length: {len(request.body)}\r\n\r\n".encode("ascii") + request.body
 
