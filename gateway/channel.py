@@ -129,6 +129,10 @@ class Channel(Protocol):
         """Split and down-convert a reply into parts that fit (numbered, within bytes, never cut inside a character)."""
         ...
 
+    def degrade(self, part: Part) -> Part | None:
+        """The simpler form of a part the platform refused (card and markdown as text, media as link or notice), or None."""
+        ...
+
     def send_handle(self, kind: str) -> bool:
         """Whether the platform recognizes a repeated send of this kind (duplicate check, task_id, client_msg_id)."""
         ...

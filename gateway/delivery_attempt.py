@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from agent.protocol import Reply
 from config.clock import Clock
 from config.database import Database
 from config.errors import DatabaseBusy, YizhanError
@@ -101,7 +100,7 @@ class Sender:
         if row["request"] is not None:
             return _Frozen(row["request"], row["duplicate_check"], row["frozen_at_ms"])
         part = await self._part(row, channel)
-        check = channel.send_handle(row["kind"])
+        check = target.webhook is None and channel.send_handle(row["kind"])
         try:
             body = await channel.freeze(part, target, duplicate_check=check, key=row["idempotency_key"])
             if check and await self._database.read(lambda c: outbox_claims.same_bytes_before(c, row, body, self._clock.now_ms())):
@@ -109,6 +108,10 @@ class Sender:
                 body = await channel.freeze(part, target, duplicate_check=False, key=row["idempotency_key"])
         except YizhanError as error:
             log(_logger, "outbox.freeze_failed", logging.WARNING, error=error, group=row["group_id"], part=row["part"])
+            refusal = _refusal(error)
+            if refusal is not None:
+                await self._store(claim, self._degraded(claim, channel, refusal))
+                return None
             outcome, context = _as_outcome(error, before_sending=True)
             await self._conclude(claim, channel, target, _Frozen(b"", False, self._clock.now_ms()), outcome, context)
             return None
@@ -128,7 +131,8 @@ class Sender:
     async def _send(self, channel: Channel, kind: str, body: bytes, target: Target) -> tuple[SendOutcome, Context | None]:
         try:
             async with asyncio.timeout(_SEND_S):
-                return await channel.send(kind, body, target=target), None
+                outcome = await channel.send(kind, body, target=target)
+                return outcome, outcome.data.get("context")
         except TimeoutError:
             return SendOutcome("unknown", errmsg="no answer in time"), None
         except YizhanError as error:
@@ -142,15 +146,20 @@ class Sender:
         verdict = judge(attempt, outcome, context)
         if wants_fresh_media(attempt, outcome):
             verdict = self._once_more(verdict, {**claim.row["payload"], "refrozen": True}, claim.row["kind"])
-        elif verdict.action is Action.degrade:
-            simpler = degraded(channel, unpack(claim.row["payload"], late=False))
-            if simpler is not None:
-                verdict = self._once_more(verdict, pack(simpler), simpler.kind)
-            else:
-                verdict = replace(
-                    verdict, alert=Alert(f"dead-{outcome.errcode}", texts.NO_SIMPLER_FORM.format(code=outcome.errcode))
-                )
+        else:
+            verdict = self._degraded(claim, channel, verdict)
         await self._store(claim, verdict)
+
+    def _degraded(self, claim: Claimed, channel: Channel, verdict: Verdict) -> Verdict:
+        """Where the verdict says so, the row with a simpler form, due at once; dead with an alert where there is none."""
+        if verdict.action is not Action.degrade:
+            return verdict
+        refused = unpack(claim.row["payload"])
+        simpler = None if refused is None else channel.degrade(refused)
+        if simpler is not None:
+            return self._once_more(verdict, pack(simpler), simpler.kind)
+        code = verdict.values.get("errcode") or "media"
+        return replace(verdict, alert=Alert(f"dead-{code}", texts.NO_SIMPLER_FORM.format(code=code)))
 
     def _once_more(self, verdict: Verdict, payload: Mapping[str, Any], kind: str) -> Verdict:
         """Send again at once with other bytes; the refused ones were certainly not delivered."""
@@ -235,23 +244,17 @@ def target_of(row: Mapping[str, Any]) -> Target:
     )
 
 
-def degraded(channel: Channel, part: Part | None) -> Part | None:
-    """A simpler form of a refused part: its readable text; None when it is text already or has no words."""
-    if part is None or part.kind == "text" or not part.text.strip():
-        return None
-    rendered = channel.render(Reply(text=part.text))
-    return replace(rendered[0], page=part.page) if rendered else None
-
-
 def _as_outcome(error: YizhanError, *, before_sending: bool) -> tuple[SendOutcome, Context | None]:
     """A typed failure as an outcome. Before sending, an unknown transport (of an upload) is as good as not sent."""
     if isinstance(error, PlatformError):
         transport = "not_sent" if before_sending and error.transport == "unknown" else error.transport
         return SendOutcome(transport, errcode=error.errcode, errmsg=error.errmsg or error.code), error.context
-    if error.retryable or not before_sending:
-        return SendOutcome("not_sent" if before_sending else "unknown", errmsg=error.code), None
-    return SendOutcome("answered", errcode=_OUR_FAULT, errmsg=error.code), None
+    return SendOutcome("not_sent" if before_sending else "unknown", errmsg=error.code), None
 
 
-_OUR_FAULT = 40007
-"""What a file we cannot read is treated like: a media id the platform does not know (degrade to words)."""
+def _refusal(error: YizhanError) -> Verdict | None:
+    """What our own channel refused before any call: a file that cannot be sent goes as words, the rest is the row's end."""
+    if isinstance(error, PlatformError) or error.retryable:
+        return None
+    action = Action.degrade if error.code.startswith("media_") else Action.target_fault
+    return Verdict("dead", action, {"errmsg": f"{error.code}: {error}"[:200], "next_attempt_at_ms": None})

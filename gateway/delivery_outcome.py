@@ -20,6 +20,8 @@ from gateway.outbox_states import Status
 QUICK_ATTEMPTS = 3
 _QUICK = wait_exponential(multiplier=0.5, exp_base=3, max=6) + wait_random(0, 0.5)
 _SLOW = wait_exponential(multiplier=15, exp_base=2, max=600) + wait_random(0, 10)
+_TEMPLATE_WINDOW_MS = 600_000
+"""How long client_msg_id makes a template message unique (oa.template.client_msg_id)."""
 _HANDLE_MARGIN_MS = 120_000
 _ERRMSG_CHARS = 300
 INVALID_USER = 81013
@@ -75,7 +77,17 @@ class Attempt:
         """What errors.action_for needs beside the number."""
         if self.target.webhook is not None:
             return "webhook"
-        return "repeat" if self.row["repeats"] else None
+        if self.row["repeats"]:
+            return "repeat"
+        return "card_update" if self.row["kind"] == "card_update" else None
+
+    @property
+    def recognized_until_ms(self) -> int:
+        """Until when the platform recognizes a repeat of the frozen bytes; 0 when it never does."""
+        if not self.duplicate_check:
+            return 0
+        window = DUPLICATE_WINDOW_MS if self.platform == "wecom" else _TEMPLATE_WINDOW_MS
+        return self.frozen_at_ms + window - _HANDLE_MARGIN_MS
 
 
 def retry_wait_ms(attempt: int) -> int:
@@ -119,8 +131,7 @@ def judge_unknown(attempt: Attempt, errmsg: str = "") -> Verdict:
     told = {"errcode": None, "errmsg": errmsg or None, "next_attempt_at_ms": None}
     row = attempt.row
     due = now + retry_wait_ms(attempt.number)
-    recognized = attempt.duplicate_check and due < attempt.frozen_at_ms + DUPLICATE_WINDOW_MS - _HANDLE_MARGIN_MS
-    if recognized:
+    if due < attempt.recognized_until_ms:
         return Verdict("unknown", Action.retry, told, repeat_at_ms=due)
     if row["final"] and row["cause"] == "inbound" and row["repeats"] == 0:
         return Verdict("unknown", Action.retry, told, repeat_at_ms=due)

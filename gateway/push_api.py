@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from aiohttp import web
+from redis.asyncio import Redis
 
 from config.clock import Clock
 from config.database import Database
@@ -15,7 +16,9 @@ from config.errors import YizhanError
 from config.logging import get_logger, log
 from config.ports import Bell
 from gateway import keys, texts
+from gateway.channel import Channel
 from gateway.keys import ApiKey, Scope
+from gateway.outbox import SqlOutbox
 from gateway.push_request import PushRefused, PushRequest, parse_request
 from gateway.push_states import PushView
 from gateway.push_store import PushStore
@@ -120,6 +123,20 @@ class PushApi:
             raise PushRefused("too_fast", told, status=429, fix=fix, retry_after_s=seconds)
 
 
+def open_push_api(
+    database: Database,
+    outbox: SqlOutbox,
+    channels: Mapping[str, Channel],
+    bell: Bell,
+    redis: Redis | None,
+    clock: Clock,
+    data_dir: Path,
+) -> PushApi:
+    """The API of one process; given files are kept under ``data_dir/outgoing``, where channels may send from."""
+    store = PushStore(database, outbox, channels, clock, data_dir / "outgoing")
+    return PushApi(database, store, Throttle(redis, clock), bell, clock)
+
+
 def _need(key: ApiKey, scope: Scope) -> None:
     if scope not in key.scopes:
         raise PushRefused(
@@ -127,7 +144,7 @@ def _need(key: ApiKey, scope: Scope) -> None:
         )
 
 
-def view_json(found: PushView, clock: Clock) -> Mapping[str, Any]:
+def view_json(found: PushView, clock: Clock) -> Mapping[str, object]:
     """A push and its targets for a program; moments are ISO 8601 with the zone."""
     return {
         "id": found.id,
