@@ -17,7 +17,7 @@ from .world import World
 
 def main(argv: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; exit code 0, or 2 for bad arguments."""
-    options = _parser().parse_args(argv)
+    options = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
     try:
         accounts = load_accounts(options.accounts, options.callback_base)
     except (AccountsError, OSError) as error:
@@ -26,6 +26,15 @@ def main(argv: list[str] | None = None) -> int:
     token = secrets.token_urlsafe(18) if options.token is None else options.token
     world = World(accounts, Timekeeper(options.clock), token, options.demo_dir)
     return asyncio.run(_serve(world, options.port))
+
+
+def _joined(argv: list[str]) -> list[str]:
+    """``--token -abc`` as ``--token=-abc``: a random token may begin with a dash, which argparse takes for an option."""
+    arguments = list(argv)
+    if "--token" in arguments[:-1]:
+        at = arguments.index("--token")
+        arguments[at : at + 2] = [f"--token={arguments[at + 1]}"]
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:
