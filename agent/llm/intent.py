@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agent.llm.base import ToolOffer
 from memory.segment import Segmenter
@@ -107,16 +108,22 @@ def _stems(trigger: str) -> list[str]:
 
 
 def _trigger(plain: str, triggers: Sequence[str]) -> tuple[str | None, int]:
-    """The longest trigger found. Spaces in a trigger stand for up to 8 characters of the same clause: 「建 待办」."""
+    """The longest trigger found."""
     best: tuple[str | None, int] = (None, -1)
     for trigger in triggers:
-        parts = unicodedata.normalize("NFKC", trigger).lower().split()
-        if not parts:
-            continue
-        match = re.search("[^，,。；;:]{0,8}?".join(re.escape(part) for part in parts), plain)
+        pattern = _trigger_pattern(unicodedata.normalize("NFKC", trigger).lower())
+        match = re.search(pattern, plain) if pattern else None
         if match and len(trigger) > len(best[0] or ""):
             best = (trigger, match.start())
     return best
+
+
+@lru_cache(maxsize=2048)
+def _trigger_pattern(trigger: str) -> str:
+    """A trigger as a pattern: a space stands for up to 8 characters of the same clause (「建 待办」), and a number or a
+    measure word may stand between Chinese characters (待办做完: 待办3做完)."""
+    parts = ["[\\d\\s#号第个一]{0,4}".join(re.escape(char) for char in part) for part in trigger.split()]
+    return "[^，,。；;:]{0,8}?".join(parts)
 
 
 def _document(offer: ToolOffer, segmenter: Segmenter) -> Counter[str]:
