@@ -32,7 +32,8 @@ _CONVERSATION = table_of(Conversation)
 _SPARE_MS = 15_000
 _UNCLAIMED_MS = 120_000
 _DRAFT_MS = 3_600_000
-_LONGEST_MS = 24 * 3600 * 1000
+_UNCLEAR = ("timeout", "crashed", "outcome_unknown")
+"""Codes of calls that may have done something all the same."""
 Action = Row[Any]
 
 
@@ -77,8 +78,8 @@ class Executor:
             return None
         if row.status not in ("confirmed", "executing", "unknown"):
             return row.answer_group if row.answer_group is None else str(row.answer_group)
-        tool = self._registry.get(row.tenant_id, row.tool)
-        ttl_ms = round((tool.timeout_s if tool is not None else 0) * 1000) + _SPARE_MS
+        tool = self._tool(row)
+        ttl_ms = _ttl_ms(tool)
         started = self._clock.monotonic()
         fence = await self._database.write(
             lambda c: lease.claim(
@@ -98,6 +99,9 @@ class Executor:
             return None
         return await self._finish(row, fence, end, reserve_ms)
 
+    def _tool(self, row: Action) -> Tool | None:
+        return self._registry.exact(row.tenant_id, row.tool, json.loads(row.args_json))
+
     # before the call -------------------------------------------------------------------------------------------------
     async def _run(self, row: Action, tool: Tool | None, fence: int, started: float, ttl_ms: int) -> _End | None:
         claimed, refusal = await self._check(row, tool, fence)
@@ -107,7 +111,7 @@ class Executor:
         if left_ms <= claimed.tool.timeout_s * 1000:  # this process slept; another may hold the lease when the call ends
             log(_logger, "action.lease_short", action_id=row.id)
             return None
-        return await self._call(claimed)
+        return await self._call(claimed, left_ms)
 
     async def _check(self, row: Action, tool: Tool | None, fence: int) -> tuple[_Claimed | None, str]:
         """Schema, permission, arguments and target once more, right before the call (C17, C35)."""
@@ -144,13 +148,16 @@ class Executor:
         )
 
     # the call --------------------------------------------------------------------------------------------------------
-    async def _call(self, claimed: _Claimed) -> _End:
+    async def _call(self, claimed: _Claimed, left_ms: float) -> _End:
         began = self._clock.monotonic()
         result, reason, code = await run_tool(claimed.tool, claimed.context, claimed.arguments)
         took_ms = round((self._clock.monotonic() - began) * 1000)
+        if code in _UNCLEAR and claimed.tool.idempotent and left_ms - took_ms > claimed.tool.timeout_s * 1000:
+            result, reason, code = await run_tool(claimed.tool, claimed.context, claimed.arguments)  # same key, no second effect
+            took_ms = round((self._clock.monotonic() - began) * 1000)
         if result is not None:
             return _End("succeeded", result.summary, result, took_ms=took_ms)
-        if code not in ("timeout", "crashed", "outcome_unknown"):
+        if code not in _UNCLEAR:
             text = texts.OUTCOME_FAILED.format(summary=claimed.row.summary, reason=reason)
             return _End("failed", text, error_code=code, took_ms=took_ms)
         return await self._resolve(claimed, code or "unknown", took_ms)
@@ -207,7 +214,7 @@ class Executor:
         """Run the effect that belongs into this transaction; what it refuses is a failure with nothing written."""
         if end.result is None or end.result.commit is None:
             return end
-        tool = self._registry.get(row.tenant_id, row.tool)
+        tool = self._tool(row)
         try:
             with connection.begin_nested():
                 result = end.result.commit(connection)
@@ -221,7 +228,7 @@ class Executor:
         return _End("succeeded", result.summary, result, took_ms=end.took_ms)
 
     def _audit(self, connection: Connection, row: Action, end: _End) -> None:
-        tool = self._registry.get(row.tenant_id, row.tool)
+        tool = self._tool(row)
         if tool is None:
             return
         place = Place(row.tenant_id, row.account_id, row.conversation_id, row.session_id, row.requester_id, "wecom_userid")
@@ -304,8 +311,8 @@ class Executor:
         return groups
 
     async def _recover(self, row: Action) -> str | None:
-        tool = self._registry.get(row.tenant_id, row.tool)
-        ttl_ms = round((tool.timeout_s if tool is not None else 0) * 1000) + _SPARE_MS
+        tool = self._tool(row)
+        ttl_ms = _ttl_ms(tool)
         started = self._clock.monotonic()
         fence = await self._database.write(
             lambda c: lease.claim(
@@ -328,6 +335,13 @@ class Executor:
 async def reap_actions(executor: Executor, limit: int = 64) -> list[str]:
     """See Executor.reap."""
     return await executor.reap(limit)
+
+
+def _ttl_ms(tool: Tool | None) -> int:
+    """The lease of one action: its tool's timeout (twice, where a second try is harmless) and some air."""
+    if tool is None:
+        return _SPARE_MS
+    return round(tool.timeout_s * 1000) * (2 if tool.idempotent else 1) + _SPARE_MS
 
 
 def _withdrawn(row: Action, reason: str) -> _End:

@@ -148,8 +148,9 @@ class Tool:
 
     ``roles``: the person needs one of them (none listed: every employee). ``public``: customers may use it too (N-12).
     ``idempotent``: running the same ``call_key`` again changes nothing more. ``check`` finds out after a crash.
-    ``prepare`` runs before the proposal: resolves names, may refuse or ask. Templates are ``str.format`` over arguments
-    and result values.
+    ``prepare`` runs before the proposal: resolves names, may refuse or ask. ``narrow`` gives the exact tool for these
+    arguments (one preset of many) with its own class, roles, schema and timeout; same name. Templates are ``str.format``
+    over arguments and result values.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Tool:
     idempotent: bool = False
     check: Check | None = None
     prepare: Prepare | None = None
+    narrow: Callable[[Mapping[str, Any]], Tool | None] | None = None
     roles: frozenset[str] = frozenset()
     public: bool = False
     timeout_s: float = 10.0

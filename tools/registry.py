@@ -51,6 +51,7 @@ class Registry:
         self._checkers: dict[int, Checker] = {}
         for tool in [*self._shared.values(), *(tool for own in self._of_tenant.values() for tool in own.values())]:
             self._checkers[id(tool)] = _compiled(tool)
+        self._narrowed: dict[int, Tool] = {}
 
     def tools(self, tenant_id: str) -> list[Tool]:
         """Every tool of a tenant, in a stable order."""
@@ -60,6 +61,18 @@ class Registry:
     def get(self, tenant_id: str, name: str) -> Tool | None:
         """The tool with this exact name, or None."""
         return self._of_tenant.get(tenant_id, {}).get(name) or self._shared.get(name)
+
+    def exact(self, tenant_id: str, name: str, arguments: Mapping[str, Any]) -> Tool | None:
+        """The tool that these arguments call: for a family of presets, the one preset."""
+        tool = self.get(tenant_id, name)
+        return self._narrow(tool, arguments) if tool is not None else None
+
+    def _narrow(self, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
+        narrowed = tool.narrow(arguments) if tool.narrow is not None else tool
+        if narrowed is not None and id(narrowed) not in self._checkers:
+            self._checkers[id(narrowed)] = _compiled(narrowed)
+            self._narrowed[id(narrowed)] = narrowed  # kept alive, so that its id stays its own
+        return narrowed
 
     def offered(self, context: ToolContext) -> list[Tool]:
         """What this person may use here; nothing else is ever shown to a model."""
@@ -87,6 +100,12 @@ class Registry:
             return _denied(context, tool, text.format(title=tool.title or tool.name))
         parsed, bad = parse_arguments(arguments)
         cleaned, problems = ({}, [bad]) if bad is not None else self.examine(tool, parsed)
+        exact = self._narrow(tool, cleaned) if not problems else None
+        if exact is not None and exact is not tool:
+            if not may_use(exact, context):
+                return _denied(context, tool, texts.DENIED.format(title=exact.title or exact.name))
+            tool = exact
+            cleaned, problems = self.examine(tool, cleaned)
         if problems:
             return CallOutcome("invalid", invalid_text(tool, problems), asks=True)
         context = replace(context, call_key=context.call_key or _call_key(context, tool, cleaned, call_id))
