@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
@@ -69,6 +70,7 @@ class Delivery:
         self._wake = asyncio.Event()
         self._sending: dict[int, asyncio.Task[None]] = {}
         self._done: dict[str, float] = {}
+        self._swept_at = -POLL_S
 
     def ring(self) -> None:
         """Something became due; call it on the loop's thread."""
@@ -86,9 +88,8 @@ class Delivery:
             self._bell.listen("outbox", lambda _key: self.ring())
             helpers.append(asyncio.ensure_future(self._bell.follow("outbox", lambda _key: self.ring())))
         try:
-            rung = True
             while not stop.is_set():
-                rung = await self._round(rung)
+                await self._round()
         finally:
             await self._finish()
             for helper in helpers:
@@ -107,25 +108,23 @@ class Delivery:
         return count
 
     # the loop -------------------------------------------------------------------------------------------------------
-    async def _round(self, rung: bool) -> bool:
-        """One turn of the loop; True when the bell ended it, False when the poll interval did."""
+    async def _round(self) -> None:
+        """One turn of the loop: what others left once a second, then what is due; ends at a ring or after the poll interval."""
         self._wake.clear()
         try:
-            if not rung:
+            if asyncio.get_running_loop().time() - self._swept_at >= POLL_S:
+                self._swept_at = asyncio.get_running_loop().time()
                 await self._sweep()
-            if rung or await self._database.read(lambda c: outbox_claims.has_due(c, self._clock.now_ms())):
+            if await self._database.read(lambda c: outbox_claims.has_due(c, self._clock.now_ms())):
                 for claim in await self._claim():
                     self._start(claim)
         except YizhanError as error:
             log(_logger, "delivery.round_failed", logging.WARNING, code=error.code)
         except Exception as error:  # noqa: BLE001 -- the loop is a process boundary: it logs and lives on
             log(_logger, "delivery.round_failed", logging.ERROR, error=error)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
                 await self._wake.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _wake_on(self, stop: asyncio.Event) -> None:
         await stop.wait()
