@@ -85,6 +85,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
     Raises SettingsError when a port is taken.
     """
+    from agent.warm import warm
     from gateway.metrics import Metrics
     from gateway.routes import admin_app, public_app
 
@@ -101,12 +102,14 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
         ):
             runners.append(await _listen(app, listen, name))
         await services.capabilities.refresh()
+        warming = asyncio.create_task(asyncio.to_thread(warm, settings))
         for part in serving_parts(services):
             background.start(part)
         gc.collect()
         gc.freeze()
         log(_logger, "serve.ready", http_port=settings.http.port, took_ms=int((time.monotonic() - started) * 1000))
         await stop.wait()
+        await warming
     finally:
         stopping = time.monotonic()
         stop.set()

@@ -31,7 +31,8 @@ _ROW = table_of(Inbound)
 _CONVERSATION = table_of(ConversationRow)
 _logger = get_logger(__name__)
 CLOSE = CallbackReply(status=200, close=True)
-_HOLD_S = 6.0
+_HOLD_FACTOR = 1.4
+"""A held delivery is dropped at 1.4 times the reply deadline: 6 s, safely after the platform hung up at 5 s."""
 _POLL_S = 0.2
 _LAST_DELIVERY = 3
 _TAKE_S = 0.45
@@ -185,7 +186,8 @@ class Dispatcher:
     ) -> CallbackReply:
         """Deliveries 1 and 2 stay unanswered so that the platform delivers again; the third gets the placeholder."""
         if _delivery_number(message, opened, seen) < _LAST_DELIVERY:
-            await asyncio.sleep(max(0.0, started + _HOLD_S - time.monotonic()))
+            hold_s = channel.account.reply_deadline_s * _HOLD_FACTOR
+            await asyncio.sleep(max(0.0, started + hold_s - time.monotonic()))
             return CLOSE
         question = texts.quote(message.text) or message.raw_type
         return self._passive(channel, Part("text", {}, texts.PULL_PLACEHOLDER.format(question=question)), message, opened)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +156,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(10)
+
+
+@pytest.fixture
+async def stack(tmp_path: Path, valkey: str) -> AsyncIterator[Any]:
+    """A whole gateway and the simulator in this test's loop, four times faster than life (tests/stack.py)."""
+    from tests.stack import running_stack
+
+    async with running_stack(tmp_path, valkey) as running:
+        yield running

@@ -156,7 +156,6 @@ async def build_road(
     """Wire one gateway on the database; two of them on one database are two processes."""
     turns = turns or ScriptedTurns()
     monkeypatch.setattr("gateway.turns.run_turn", turns)
-    monkeypatch.setattr("gateway.dispatch._HOLD_S", deadline_s + 0.2)
     limits = limits or Limits()
     accounts = [wecom_account(), mp_account("mp-main"), mp_account("mp-sub")]
     channels = {a.id: FakeChannel(account=a.model_copy(update={"reply_deadline_s": deadline_s})) for a in accounts}

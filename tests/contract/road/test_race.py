@@ -48,7 +48,7 @@ async def test_a_redelivery_of_a_passive_answer_gets_it_again(road: Road) -> Non
 
 async def test_a_late_wecom_answer_is_pushed_and_redeliveries_are_empty(road: Road) -> None:
     """OA5-19, DEL-30: the notice answers in time, the same turn goes on, its answer is one pending row."""
-    road.turns.script = slow(0.9)
+    road.turns.script = slow(1.6)
     message = road.message("慢")
     assert (await road.deliver(message)).body.decode() == texts.RECEIPT
     assert (await road.deliver(message, attempt=2)).body == b""

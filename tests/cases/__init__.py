@@ -1,0 +1,1 @@
+"""One test per reported failure of other systems, named by its id."""
