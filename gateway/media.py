@@ -7,7 +7,7 @@ import hashlib
 import json
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol
 
 import aiohttp
 
-from agent.protocol import Attachment
+from agent.protocol import Attachment, InboundMessage
 from config.clock import Clock
 from config.errors import YizhanError
 from config.schema import MediaSettings
@@ -27,6 +27,7 @@ from gateway.transport import Answer, ApiTransport, parse_answer, token_failure
 PLATFORM_HOSTS = (".qq.com", ".qpic.cn", ".qlogo.cn", ".weixin.qq.com")
 """Where the platforms keep media (PicUrl, video_url); a video_url elsewhere is not followed (SSRF)."""
 _JSON_BYTES = 1024 * 1024
+Content = tuple[str, bytes]
 _SUFFIXES = {
     "image/jpeg": ".jpg",
     "image/png": ".png",
@@ -189,6 +190,26 @@ class MediaStore:
 def egress_for(allow_hosts: Iterable[str] = ()) -> Egress:
     """The egress of media: the platforms' own hosts, and what the settings allow."""
     return Egress((*PLATFORM_HOSTS, *allow_hosts))
+
+
+def fetcher(store: MediaStore, clients: Mapping[str, MediaSource]) -> Callable[[InboundMessage, Attachment], Awaitable[Content]]:
+    """What the assistant is handed: downloads one attachment of a message, gives a safe name (with extension) and the bytes."""
+
+    async def fetch(message: InboundMessage, attachment: Attachment) -> Content:
+        client = clients.get(message.account_id)
+        if client is None:
+            raise MediaRefused("no such account")
+        stored = await store.fetch(
+            client,
+            attachment,
+            tenant_id=message.tenant_id,
+            account_id=message.account_id,
+            user_id=message.user_id,
+            said=message.text,
+        )
+        return stored.path.name, await asyncio.to_thread(stored.path.read_bytes)
+
+    return fetch
 
 
 async def _once(body: bytes, limit: int) -> AsyncIterator[bytes]:
