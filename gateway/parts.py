@@ -109,7 +109,7 @@ def open_agent(
     from agent.services import AgentServices
     from tools.assembly import open_tools
 
-    platform = platform_port(platforms)
+    platform = platform_port(platforms, clock)
     tools = open_tools(settings, clock, database, outbox, capabilities.of, platform)
     agent = AgentServices(
         settings=settings,
@@ -181,12 +181,11 @@ _PAGE_HEADERS = {
 }
 
 
-def platform_port(platforms: Platforms) -> Platform:
+def platform_port(platforms: Platforms, clock: Clock) -> Platform:
     """Directory and approvals of the accounts, for the tools."""
-    from tools.ports import NoPlatform
+    from gateway.directory import Directory
 
-    del platforms
-    return NoPlatform()
+    return Directory(platforms.opened.clients, clock)
 
 
 def media_fetcher(settings: Settings, platforms: Platforms) -> FetchMedia | None:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from config.egress import EgressFailed, EgressRefused, fetch
 from config.errors import YizhanError
 from config.schema import HttpTool, Tenant
 from tools import texts
 from tools.base import Tool, ToolContext, ToolFailed, ToolResult
+from tools.egress import EgressFailed, EgressRefused, fetch
 
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHOWN_CHARS = 500

@@ -79,6 +79,14 @@ class WecomClient:
         """user/get (path/90196)."""
         return await self._get("/cgi-bin/user/get", {"userid": user_id})
 
+    async def list_users(self, department_id: str) -> Answer:
+        """user/simplelist (path/90200): members of a department and below, inside the app's visible range."""
+        return await self._get("/cgi-bin/user/simplelist", {"department_id": department_id, "fetch_child": "1"})
+
+    async def approval_template(self, template_id: str) -> Answer:
+        """oa/gettemplatedetail (path/91982): the template's controls."""
+        return await self._post("/cgi-bin/oa/gettemplatedetail", json_bytes({"template_id": template_id}))
+
     async def get_agent(self) -> Answer:
         """agent/get (path/90227): proves that the app can be read from this address (a token alone does not)."""
         return await self._get("/cgi-bin/agent/get", {"agentid": str(self.account.agent_id)})

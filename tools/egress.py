@@ -1,9 +1,8 @@
-"""Where the product may connect on somebody's behalf: allow-listed hosts, the vetted address pinned, bytes capped (N-20)."""
+"""Calls to the internal systems the settings name: allow-listed hosts, the vetted address pinned, bytes capped (N-20)."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -80,12 +79,9 @@ class _Pinned(AbstractResolver):
         """Nothing to close."""
 
 
-async def vet(url: str, allow_hosts: Collection[str], *, verbatim: Collection[str] = ()) -> Vetted:
-    """Check a URL and pin its addresses. Raises EgressRefused.
-
-    A host in ``allow_hosts`` (``name`` or ``name:port``) may be anywhere, inside the company too; a URL that stands
-    verbatim in the person's message only on the public internet. Never a URL with credentials.
-    """
+async def vet(url: str, allow_hosts: Collection[str]) -> Vetted:
+    """Check a URL and pin its addresses: only hosts in ``allow_hosts`` (``name`` or ``name:port``), which may be inside the
+    company, and never a URL with credentials. Raises EgressRefused."""
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     try:
@@ -95,23 +91,14 @@ async def vet(url: str, allow_hosts: Collection[str], *, verbatim: Collection[st
     if parts.scheme not in _PORTS or not host or parts.username is not None or parts.password is not None:
         raise EgressRefused("only plain http and https URLs")
     allowed = {name.lower() for name in allow_hosts}
-    trusted = host in allowed or f"{host}:{port}" in allowed
-    if not trusted and url not in verbatim:
+    if host not in allowed and f"{host}:{port}" not in allowed:
         raise EgressRefused("the host is not on the allow list")
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         raise EgressFailed("the name does not resolve", sent=False, code="unresolved") from None
     addresses = tuple(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
-    if not trusted and any(not _is_public(address) for address in addresses):
-        raise EgressRefused("the name points inside")
     return Vetted(url, host, addresses)
-
-
-def _is_public(address: str) -> bool:
-    parsed = ipaddress.ip_address(address)
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return (mapped or parsed).is_global and not (mapped or parsed).is_multicast
 
 
 async def fetch(
@@ -119,7 +106,6 @@ async def fetch(
     url: str,
     *,
     allow_hosts: Collection[str],
-    verbatim: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
     json: Any = None,
     timeout_s: float = 10.0,
@@ -129,7 +115,7 @@ async def fetch(
     host. Raises EgressRefused, EgressFailed (too_large, timeout, ...)."""
     sent_headers = dict(headers or {})
     for _ in range(_MAX_REDIRECTS + 1):
-        vetted = await vet(url, allow_hosts, verbatim=verbatim)
+        vetted = await vet(url, allow_hosts)
         fetched, location = await _once(method, vetted, sent_headers, json, timeout_s, max_bytes)
         if location is None:
             return fetched
