@@ -269,7 +269,7 @@ def _with_offers(channel: Channel, pages: Pages, *, can_push: bool, max_parts: i
     parts = list(pages.parts)
     now_count = sum(part.page == 0 for part in parts)
     room = max_parts if can_push else 1
-    if now_count <= room:
+    if now_count <= room or (can_push and now_count == max_parts + 1):  # one left over is not worth a page (FMT-08)
         return pages
     if not can_push:  # a pulled page is told how many wait behind it by whoever hands it over
         return Pages((offer_more(channel, parts[0]) or parts[0], *parts[1:]), pages.late_first)
