@@ -132,7 +132,7 @@ def _children(plan: Plan) -> list[Child]:
     children = []
     if settings.redis_url is None:
         command = embedded.prepare(data_dir, embedded.find_engine())
-        children.append(Child("valkey", command, last=True))
+        children.append(Child("valkey", command, last=True, socket=embedded.socket_path(data_dir)))
         environ["YIZHAN_REDIS_URL"] = embedded.redis_url_of(settings)
     config = ["--config", str(plan.file.resolve())] if plan.file is not None else []
     run = [sys.executable, "-m", "gateway.cli"]

@@ -40,16 +40,22 @@ class AlreadyRunning(YizhanError):
 
 @dataclass(slots=True)
 class Child:
-    """One process to keep alive. ``last`` marks what others depend on: it is stopped after them."""
+    """One process to keep alive. ``last`` marks what others depend on: it is stopped after them. Without its ``socket`` file
+    a child is of no use and is started anew."""
 
     name: str
     argv: Sequence[str]
     environ: dict[str, str] = field(default_factory=dict)
     last: bool = False
+    socket: Path | None = None
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_at: float = 0.0
     quick_exits: int = 0
+
+    def unreachable(self) -> bool:
+        """Whether its socket file is gone, so that nobody can connect."""
+        return self.socket is not None and not self.socket.exists()
 
 
 class Supervisor:
@@ -122,6 +128,9 @@ class Supervisor:
                 self._died(child, child.process.returncode, now)
             if child.process is None and now >= child.start_at and not self._stopping:
                 self._start(child)
+            if child.process is not None and now - child.started_at > _QUICK_S and child.unreachable():
+                log(_logger, "child.unreachable", 40, child=child.name)
+                child.process.terminate()
         if now >= self._rotate_at:
             self._rotate_at = now + 60
             for child in self.children:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rq import SimpleWorker
+from rq.exceptions import StopRequested
 from rq.job import Job as RqJob
 from rq.serializers import JSONSerializer
 from rq.timeouts import BaseDeathPenalty
@@ -155,6 +156,12 @@ class Slot(SimpleWorker):
     def unsubscribe(self) -> None:
         """See subscribe."""
 
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """RQ's waiting loop comes by here before every wait: the place to leave it."""
+        if self._stop_requested and pipeline is None:
+            raise StopRequested
+        super().heartbeat(timeout, pipeline)
+
     @property
     def should_run_maintenance_tasks(self) -> bool:
         """One slot of the process cleans RQ's registries."""
@@ -177,10 +184,11 @@ class SlotThreads:
             threading.Thread(target=self._live, args=(number, name), name=f"slot-{number}", daemon=True).start()
 
     def stop(self) -> None:
-        """Take no further wake-ups; threads that wait in Redis end with the process."""
+        """Take no further wake-ups: threads that wait in Redis lose their connection and end."""
         self._stopping.set()
         for worker in self._workers.values():
             worker._stop_requested = True
+            worker.connection.connection_pool.disconnect()
 
     def forget(self) -> None:
         """Take the slots off RQ's list of workers, as far as Redis is there."""
