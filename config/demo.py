@@ -124,20 +124,12 @@ def _work_order_tools(api_base: str) -> list[dict[str, Any]]:
     return [
         {
             "name": "work_order_list",
-            "description": "查询工单系统里的工单，可按状态筛选",
+            "description": "查询工单系统里未关闭的工单",
             "class": "read",
             "method": "GET",
-            "url": f"{api_base}/_svc/work_orders?status={{status}}",
+            "url": f"{api_base}/_svc/work_orders?status=open",
             "body": "none",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "status": {"type": "string", "enum": ["open", "closed", "all"], "description": "工单状态"},
-                },
-                "required": ["status"],
-                "additionalProperties": False,
-            },
-            "summary_template": "共 {total} 张工单：{summary}",
+            "summary_template": "共 {total} 张未关闭的工单：{summary}",
             "roles": ["server_access"],
             "triggers": ["查工单", "未关闭工单", "有哪些工单"],
         },

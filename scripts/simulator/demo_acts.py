@@ -21,6 +21,8 @@ class DemoActs:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        if world.demo_dir is not None:
+            (world.demo_dir / DELAY_FILE).unlink(missing_ok=True)  # an earlier run's slowness does not carry over
 
     def state(self) -> dict[str, Any]:
         """Whether a demo runs and how slow its model is."""

@@ -18,10 +18,10 @@ import aiohttp
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-extensions --mute-audio --hide-scrollbars --lang=zh-CN "
-    "--remote-debugging-port=0 --remote-allow-origins=*"
-).split()
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--mute-audio"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
+    *("--hide-scrollbars", "--lang=zh-CN", "--remote-debugging-port=0", "--remote-allow-origins=*"),
+)
 _START_S = 30.0
 _WAIT_S = 15.0
 
@@ -114,10 +114,12 @@ class Page:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=width < 600
         )
 
-    async def picture(self, path: Path, full: bool = False) -> None:
-        """Save a PNG of what is on the screen."""
-        shot = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=full)
-        path.write_bytes(base64.b64decode(shot["data"]))
+    async def picture(self, path: Path) -> int:
+        """Save a PNG of what is on the screen; returns its size in bytes."""
+        shot = await self.call("Page.captureScreenshot", format="png")
+        data = base64.b64decode(shot["data"])
+        _save(path, data)
+        return len(data)
 
     async def close(self) -> None:
         """Stop listening."""
@@ -175,6 +177,15 @@ async def _port(file: Path) -> int:
     deadline = asyncio.get_running_loop().time() + _START_S
     while asyncio.get_running_loop().time() < deadline:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            return int(file.read_text().splitlines()[0])
+            return int(_first_line(file))
         await asyncio.sleep(0.05)
     raise TimeoutError("Chromium did not open its DevTools port")
+
+
+def _first_line(file: Path) -> str:
+    return file.read_text().splitlines()[0]
+
+
+def _save(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

@@ -1,0 +1,71 @@
+"""The product as a person starts it: ``yizhan up --demo`` as processes, and a real browser to look at it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_READY_S = 120.0
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A running demo: the chat page's address with its token, and the data folder."""
+
+    url: str
+    data_dir: Path
+
+    @property
+    def base(self) -> str:
+        """The simulator's address without path and token."""
+        return self.url.split("/?")[0]
+
+    @property
+    def token(self) -> str:
+        """The start-up token."""
+        return self.url.split("token=")[1]
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Demo]:
+    """``yizhan up --demo`` on free ports in an empty data folder; stopped with SIGTERM at the end."""
+    with tempfile.TemporaryDirectory(prefix="yzdemo") as name:
+        folder = Path(name)
+        out = folder / "out.txt"
+        command = [sys.executable, "-m", "gateway.cli", "up", "--demo", "--data-dir", str(folder / "data")]
+        command += ["--port", "0", "--admin-port", "0", "--sim-port", "0"]
+        with out.open("w") as sink:
+            environ = {name: value for name, value in os.environ.items() if not name.startswith("YIZHAN_")}
+            process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT, env=environ)
+        try:
+            yield Demo(_wait_ready(process, out), folder / "data")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_ready(process: subprocess.Popen[bytes], out: Path) -> str:
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", out.read_text(encoding="utf-8"))
+        if found:
+            return found.group()
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    pytest.fail(f"the demo did not become ready:\n{out.read_text(encoding='utf-8')}")

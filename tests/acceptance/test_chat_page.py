@@ -1,0 +1,153 @@
+"""The chat page in a real Chromium against the running demo: what a person clicks, types and sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from .browser import Page, browser_page, chromium_path
+from .conftest import Demo
+
+PICTURE = "DEMO_PICTURE"
+"""Environment variable: where to save the picture of the demo (docs/demo.png is made so)."""
+MAX_PICTURE_BYTES = 300 * 1024
+TODO = "把web-01的内存告警建一个待办"
+
+pytestmark = pytest.mark.skipif(chromium_path() is None, reason="no Chromium on this machine (apt package chromium)")
+
+
+@pytest.fixture
+async def page(demo: Demo) -> AsyncIterator[Page]:
+    """The chat page, freshly opened at a desktop size, on a cleared simulator."""
+    async with aiohttp.ClientSession(headers={"X-Sim-Token": demo.token}) as http:
+        await (await http.post(f"{demo.base}/_sim/demo", json={"model_delay_ms": 0})).read()
+        await (await http.post(f"{demo.base}/_sim/reset", json={})).read()
+    async with browser_page(chromium_path() or "") as page:
+        await page.size(1440, 900)
+        await page.open(demo.url)
+        yield page
+        assert page.errors == []
+
+
+def answers(phone: str) -> str:
+    """JavaScript: the texts of everything a person has got on this phone."""
+    return f"[...document.querySelectorAll('#phone-{phone} .row.them .body > :first-child')].map(e => e.innerText)"
+
+
+async def test_three_people_chat_side_by_side(page: Page) -> None:
+    """Each gets their own help in their own chat; the token is gone from the address bar."""
+    assert await page.evaluate("document.querySelectorAll('.phone').length") == 3
+    assert await page.evaluate("location.search") == ""
+    for phone in ("wecom-main", "mp-main", "mp-sub"):
+        await page.click(f"#phone-{phone} .chip", "帮助")
+    for phone in ("wecom-main", "mp-main", "mp-sub"):
+        texts = await page.wait(f"{answers(phone)}.length === 1 && {answers(phone)}")
+        assert "状态" in texts[0]
+        meta = await page.evaluate(f"document.querySelector('#phone-{phone} .row.them .meta').innerText")
+        assert "被动回复" in meta
+
+
+async def test_a_card_is_confirmed_with_its_button(page: Page) -> None:
+    """The prompt arrives as a card, its button works once, the result is told."""
+    await page.click("#phone-wecom-main .chip", TODO)
+    await page.wait("document.querySelectorAll('#phone-wecom-main .card .buttons button').length === 2")
+    assert "web-01的内存告警" in await page.evaluate("document.querySelector('#phone-wecom-main .card').innerText")
+    await page.click("#phone-wecom-main .card button", "确认")
+    await page.wait(f"{answers('wecom-main')}.some(t => t.includes('已建待办'))")
+    await page.wait("document.querySelector('#phone-wecom-main .card .buttons button').disabled")
+
+
+async def test_the_keyboard_is_enough(page: Page) -> None:
+    """Type, Enter sends; Shift+Enter and composing do not; the input does not move."""
+    await page.evaluate("document.querySelector('#phone-mp-main textarea').focus()")
+    where = "document.querySelector('#phone-mp-main textarea').getBoundingClientRect().top"
+    before = await page.evaluate(where)
+    await page.type("状态")
+    await page.press("Enter")
+    await page.wait(f"{answers('mp-main')}.length === 1")
+    assert await page.evaluate("document.querySelector('#phone-mp-main textarea').value") == ""
+    assert await page.evaluate(where) == before
+
+
+async def test_menus_work(page: Page) -> None:
+    """A sub-menu opens; its entry is answered."""
+    await page.click("#phone-mp-main .menu button", "更多")
+    await page.click("#phone-mp-main .menu .pop.on button", "关于驿站")
+    await page.wait(f"{answers('mp-main')}.some(t => t.includes('报文是真的'))")
+
+
+async def test_the_timeline_shows_the_real_envelope(page: Page) -> None:
+    """The encrypted request, the decrypted XML and the decrypted reply of one message."""
+    await page.click("#phone-wecom-main .chip", "帮助")
+    await page.wait(f"{answers('wecom-main')}.length === 1")
+    await page.click("#phone-wecom-main .row.me button.meta")
+    await page.wait("document.querySelector('#drawer').classList.contains('on')")
+    shown = await page.wait("document.querySelectorAll('#steps pre').length >= 4 && document.querySelector('#steps').textContent")
+    for part in ("<Encrypt>", "msg_signature=", "<Content><![CDATA[帮助]]></Content>", "<MsgSignature>", "状态"):
+        assert part in shown
+    await page.press("Escape")
+    await page.wait("!document.querySelector('#drawer').classList.contains('on')")
+
+
+async def test_a_slow_model_is_seen_three_ways(page: Page) -> None:
+    """8 s: pushed on WeCom, customer-service message when verified, second delivery when not (OA5-02)."""
+    await page.click("#slow8")
+    await page.wait("document.querySelector('#slow8').getAttribute('aria-pressed') === 'true'")
+    for phone in ("wecom-main", "mp-main", "mp-sub"):
+        await page.click(f"#phone-{phone} .chip", "你好")
+    await page.wait("[...document.querySelectorAll('.state.typing')].length === 3")
+    for phone in ("wecom-main", "mp-main", "mp-sub"):
+        await page.wait(f"{answers(phone)}.some(t => t.includes('你好。'))", 25)
+    via = "document.querySelector('#phone-{} .row.them:last-of-type .meta').innerText"
+    assert "主动推送" in await page.evaluate(via.format("wecom-main"))
+    assert "主动推送" in await page.evaluate(via.format("mp-main"))
+    assert "被动回复" in await page.evaluate(via.format("mp-sub"))
+    await page.wait("document.querySelectorAll('#phone-mp-sub .dot.timeout').length === 1")
+
+
+async def test_a_revoked_token_and_a_killed_worker_lose_nothing(page: Page, demo: Demo) -> None:
+    """Kill -9 the worker, revoke every token: the diagnosis still arrives by push."""
+    pid_file = demo.data_dir / "run" / "worker.pid"
+    before = pid_file.read_text()
+    await page.click("#revoke")
+    await page.click("#kill")
+    await page.wait("[...document.querySelectorAll('.toast')].some(t => t.textContent.includes('kill -9'))")
+    await page.click("#phone-wecom-main .chip", "诊断")
+    await page.wait(f"{answers('wecom-main')}.some(t => t.includes('检查'))", 60)
+    assert pid_file.read_text() != before
+
+
+async def test_it_stacks_on_a_narrow_screen(page: Page) -> None:
+    """On a phone's width the chats stand under each other and nothing is cut off."""
+    await page.size(390, 844)
+    await page.wait("document.documentElement.scrollWidth <= innerWidth")
+    tops = await page.evaluate("[...document.querySelectorAll('.phone')].map(e => e.getBoundingClientRect().top)")
+    assert tops == sorted(tops)
+    assert len(set(tops)) == 3
+    assert await page.evaluate(
+        "[...document.querySelectorAll('.phone')].every(e => e.getBoundingClientRect().right <= innerWidth)"
+    )
+
+
+async def test_a_picture_of_the_demo(page: Page, tmp_path: Path) -> None:
+    """The picture in the README: three chats with something to tell, at most 300 KB."""
+    for phone in ("mp-main", "mp-sub", "wecom-main"):
+        await page.click(f"#phone-{phone} .chip", "帮助" if phone != "wecom-main" else TODO)
+    await page.wait("document.querySelectorAll('#phone-wecom-main .card button').length === 2")
+    for phone in ("mp-main", "mp-sub"):
+        await page.wait(f"{answers(phone)}.length === 1")
+    await page.click("#phone-wecom-main .card button", "确认")
+    await page.wait(f"{answers('wecom-main')}.some(t => t.includes('已建待办'))")
+    await page.click("#phone-mp-main .chip", "你好")
+    await page.wait(f"{answers('mp-main')}.length === 2")
+    await page.click("#phone-mp-sub .chip", "继续")
+    await page.wait(f"{answers('mp-sub')}.length === 2")
+    await page.evaluate("document.activeElement.blur(); document.querySelectorAll('.chips').forEach(e => e.scrollLeft = 0)")
+    await page.wait("document.getAnimations().every(a => a.playState !== 'running')")
+    path = Path(os.environ.get(PICTURE) or tmp_path / "demo.png")
+    size = await page.picture(path)
+    assert 20_000 < size <= MAX_PICTURE_BYTES
