@@ -30,6 +30,7 @@ from memory.epochs import Epoch
 from memory.segment import segmenter_for
 from memory.transcripts import Line
 from tools.decided import OpenAction
+from tools.open_actions import as_open, open_rows
 
 _HARD_CHARS = 3000
 _TURN = table_of(Turn)
@@ -67,7 +68,7 @@ async def run_turn(
     deadline = Deadline(min(deadline.at, now + services.settings.limits.turn_s))
     run = Run(services, message, conversation, deadline, capability, stop, new_id("t"), now)
 
-    epoch, window = await load_session(run)
+    epoch, window, waiting = await load_session(run)
     command = ordered_command(message, _bot_name(run))
     if command is not None:
         return await answer_command(run, command, epoch)
@@ -75,28 +76,29 @@ async def run_turn(
     if unreadable is not None:
         return fixed(run, epoch, unreadable)
     state = dict(epoch.state)
-    waiting = await open_actions(run)
     context = build_context(run, text, window, state, waiting)
     result = await loop(run, context, state, replaced(text, waiting))
-    replies = compose(run, result, await footer(run, result))
+    replies = compose(run, result, await footer(run, result, waiting))
     return finish(run, epoch, state, text, context, result, replies)
 
 
-async def load_session(run: Run) -> tuple[Epoch, list[Line]]:
-    """The epoch this turn runs in and its window, in one read."""
+async def load_session(run: Run) -> tuple[Epoch, list[Line], list[OpenAction]]:
+    """The epoch this turn runs in, its window, and what waits for the person's confirmation, in one read."""
     where, now_ms = run.where, run.services.clock.now_ms()
 
-    def read(connection: Connection) -> tuple[Epoch, list[Line]]:
+    def read(connection: Connection) -> tuple[Epoch, list[Line], list[OpenAction]]:
         epoch = epochs.load(connection, where.tenant_id, where.session_id, now_ms)
         session_id = epoch.previous_id or epoch.id
-        return epoch, transcripts.recent(connection, where.tenant_id, where.conversation_id, session_id)
+        window = transcripts.recent(connection, where.tenant_id, where.conversation_id, session_id)
+        waiting = open_rows(connection, where.tenant_id, where.conversation_id, now_ms) if run.capability.trusted else []
+        return epoch, window, [as_open(row, now_ms) for row in waiting]
 
-    epoch, window = await run.services.database.read(read)
+    epoch, window, waiting = await run.services.database.read(read)
     run.where = replace(where, session_id=epoch.id)
     if epoch.ends is None:
-        return epoch, window
+        return epoch, window, waiting
     state = {**epoch.state, "summary": summarize(window)}
-    return replace(epoch, state=state), []
+    return replace(epoch, state=state), [], waiting
 
 
 async def answer_command(run: Run, command: Command, epoch: Epoch) -> TurnResult:
@@ -114,13 +116,6 @@ async def answer_command(run: Run, command: Command, epoch: Epoch) -> TurnResult
         epochs.start_new(connection, tenant, conversation, epoch, now_ms)
 
     return TurnResult((Reply(texts.NEW_SESSION),), "command", (write,))
-
-
-async def open_actions(run: Run) -> list[OpenAction]:
-    """What waits for this person's confirmation."""
-    if not run.capability.trusted:
-        return []
-    return await run.services.confirm.open_actions(run.where.tenant_id, run.where.conversation_id)
 
 
 def replaced(text: str, waiting: list[OpenAction]) -> dict[str, str]:
@@ -168,9 +163,9 @@ async def loop(run: Run, context: Context, state: dict[str, Any], replaces: dict
     ).run(context.messages)
 
 
-async def footer(run: Run, result: LoopResult) -> str | None:
-    """The line that reminds of what waits for a confirmation, besides what this turn proposes itself."""
-    if not run.capability.trusted or result.outcome in ("failed", "stopped"):
+async def footer(run: Run, result: LoopResult, waiting: list[OpenAction]) -> str | None:
+    """The line that reminds of what waited before this turn; asked again, because it may have been decided meanwhile."""
+    if not waiting or result.outcome in ("failed", "stopped"):
         return None
     own = [reply.action_id for reply in result.prompts if reply.action_id is not None]
     return await run.services.confirm.footer(run.where.tenant_id, run.where.conversation_id, without=own)

@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
 async def _load(settings: Any, keys: list[str], days: int, tenant: str | None) -> list[Any]:
     from typing import cast
 
+    from sqlalchemy import inspect
+
     from agent.usage import By, usage
     from config.clock import Clock
     from config.database import open_database
@@ -52,6 +54,8 @@ async def _load(settings: Any, keys: list[str], days: int, tenant: str | None) -
     database = open_database(settings.sqlalchemy_url)
     since_ms = clock.now_ms() - days * 86_400_000
     try:
+        if not await database.read(lambda connection: inspect(connection).has_table("turn")):
+            return []
         return await database.read(lambda connection: usage(connection, clock, cast("list[By]", keys), since_ms, tenant))
     finally:
         await database.close()

@@ -23,6 +23,7 @@ from memory.segment import Segmenter
 _DROP = re.compile(r"(?:算了|不用了?|不要了|不做了|没事了?|取消|退出|先不了)吧?")
 _HELLO = re.compile(r"(?:你好|您好|hi|hello|嗨|哈喽|在吗|在么|早上好|下午好|晚上好|早|早安)(?:啊|呀|哦)?", re.IGNORECASE)
 _THANKS = re.compile(r"(?:谢谢|多谢|感谢|谢了|辛苦了?|thanks|thank you)(?:你|您|啦|了|哦|啊)?", re.IGNORECASE)
+_ABOUT = re.compile(r"^(?:什么是|啥是|什么叫|怎么用|如何使用)|是什么意思$")
 _RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
 _EDGES = " \t\r\n。.,，!！?？~～、"
 _ASKS = 2
@@ -59,6 +60,8 @@ class RuleModel:
             return self._say(texts.RULE_HELLO)
         if _THANKS.fullmatch(bare):
             return self._say(texts.RULE_THANKS)
+        if _ABOUT.search(bare):
+            return self._say(can_do(tools))
         intent = find_intent(text, tools, self.segmenter)
         if intent.best is not None:
             return self._propose(intent.best, fill(text, intent.best, self.now))

@@ -71,20 +71,29 @@ class OpenAICompatible:
             await self._client.close()
             self._client = None
 
+    async def open(self) -> None:
+        """Make the client ahead of the first call: the SDK and its certificates take about a second to load."""
+        await self._open()
+
     async def _open(self) -> AsyncOpenAI:
         if self._client is None:
-            openai = await asyncio.to_thread(_import_sdk)
-            key = self._route.api_key.get_secret_value() if self._route.api_key else "none"
-            if self._client is None:
-                self._client = openai(
-                    api_key=key,
-                    base_url=self._route.base_url,
-                    max_retries=0,
-                    timeout=self._route.timeout_s,
-                    organization="",
-                    project="",
-                )
+            made = await asyncio.to_thread(self._build)
+            self._client = self._client or made
         return self._client
+
+    def _build(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        client = AsyncOpenAI(
+            api_key=self._route.api_key.get_secret_value() if self._route.api_key else "none",
+            base_url=self._route.base_url,
+            max_retries=0,
+            timeout=self._route.timeout_s,
+            organization="",
+            project="",
+        )
+        _ = client.chat.completions  # a lazy import of the SDK's
+        return client
 
     async def _transcription(self, file_name: str, audio: bytes) -> Any:
         client = await self._open()
@@ -147,12 +156,6 @@ class OpenAICompatible:
             return ModelError("refused", "conversation not found", status=404)
         kind: ErrorKind = "busy" if status == 429 else "server" if status >= 500 else "timeout" if status == 408 else "refused"
         return ModelError(kind, f"HTTP {status}", status=status)
-
-
-def _import_sdk() -> type[AsyncOpenAI]:
-    from openai import AsyncOpenAI
-
-    return AsyncOpenAI
 
 
 async def _read_stream(raw: Any, joiner: StreamJoiner) -> None:

@@ -151,6 +151,13 @@ class Router:
         own = Deadline(min(deadline.at, self._clock.monotonic() + route.timeout_s))
         return await model.transcribe(file_name, audio, own)
 
+    async def warm(self) -> None:
+        """Make every route's client now, so that the first turn need not wait for it."""
+        for route in self._settings.models:
+            opening = getattr(self.model(route), "open", None)
+            if opening is not None:
+                await opening()
+
     async def close(self) -> None:
         """Close every client."""
         for model in self._models.values():

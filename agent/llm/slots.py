@@ -172,10 +172,14 @@ def _times(plain: str, properties: Mapping[str, Mapping[str, Any]], now: datetim
     if moment is None:
         return
     name = _time_for(plain, names, properties, moment)
-    filled.values[name] = _stamp(moment.at, properties[name])
+    due = not moment.exact and re.search("截止|到期|due|deadline", f"{name} {properties[name].get('title', '')}")
+    at = moment.at.replace(hour=_DUE_HOUR) if due else moment.at
+    filled.values[name] = _stamp(at, properties[name])
     filled.spans.extend(moment.spans)
 
 
+_DUE_HOUR = 18
+"""A day named as the last one ends with the working day."""
 _SAID_MEANT = (
     ("提醒|叫我", "提醒|remind"),
     ("截止|之前|前完成|前交|到期|前做|前搞定|前给", "截止|到期|due|deadline"),
