@@ -102,7 +102,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
         ):
             runners.append(await _listen(app, listen, name))
         await services.capabilities.refresh()
-        warming = asyncio.create_task(asyncio.to_thread(warm, settings))
+        warming = asyncio.create_task(warm(services.agent))
         for part in serving_parts(services):
             background.start(part)
         gc.collect()

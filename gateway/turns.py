@@ -86,6 +86,9 @@ class TurnRunner:
         self._waiters = waiters
         self._slots = FairSlots(services.settings.limits.concurrent_turns)
         self._drains: dict[str, asyncio.Task[None]] = {}
+        self._again: dict[str, int | None] = {}
+        """Conversations somebody asked for while their drain was on its way, with the claim that came along, if any: the
+        drain may have looked for rows already, so it looks once more."""
         self._stops: dict[str, StopFlag] = {}
         self._closing = False
 
@@ -96,6 +99,7 @@ class TurnRunner:
     def start(self, conversation: str, fence: int | None = None) -> asyncio.Task[None] | None:
         """Begin draining unless already at it. ``fence`` is a claim this process holds already."""
         if conversation in self._drains:
+            self._again[conversation] = fence if fence is not None else self._again.get(conversation)
             return self._drains[conversation]
         if self._closing:
             return None
@@ -121,8 +125,11 @@ class TurnRunner:
 
     def _drained(self, conversation: str, task: asyncio.Task[None]) -> None:
         self._drains.pop(conversation, None)
+        asked_again, fence = conversation in self._again, self._again.pop(conversation, None)
         if task.cancelled():
             return
+        if asked_again:
+            self.start(conversation, fence)
         error = task.exception()
         if error is not None:
             code = error.code if isinstance(error, YizhanError) else type(error).__name__
@@ -137,6 +144,7 @@ class TurnRunner:
         released = False
         try:
             while not claim.lost.is_set():
+                self._again.pop(conversation, None)
                 batch = await self._database.write(
                     lambda c: _take_batch(c, conversation, claim.fence, self._services.clock.now_ms())
                 )
@@ -161,6 +169,8 @@ class TurnRunner:
     async def _claim(self, conversation: str) -> int | None:
         """Take the claim; while another process holds it, keep trying a little, in case it is just letting go."""
         for pause_s in (*_CLAIM_RETRIES_S, None):
+            if self._again.get(conversation) is not None:
+                return self._again.pop(conversation)
             fence = await self._database.write(lambda c: claim_conversation(c, conversation, self.owner))
             if fence is not None or pause_s is None:
                 return fence
@@ -227,6 +237,7 @@ class TurnRunner:
                 stored = replace(stored, job_id=job)
             return stored, release_if_idle(connection, claim.conversation, claim.fence)
 
+        self._again.pop(claim.conversation, None)
         stored, released = await self._write_answer(write, batch)
         log(_logger, "turn.stored", seq=batch.seqs[0], outcome=result.outcome, joined=len(batch.seqs) - 1)
         await self.announce(batch.seqs, stored)
