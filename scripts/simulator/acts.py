@@ -46,6 +46,8 @@ class Acts:
         """One message; its result once the exchange is over (``wait: false`` returns at once)."""
         if request.get("redeliver"):
             return await self._redeliver(request)
+        if request.get("kind") == "event":
+            return await self.event(request)
         account, person = self.who(request)
         raw = request.get("raw_xml", request.get("raw"))
         if raw is not None:

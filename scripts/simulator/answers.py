@@ -80,6 +80,7 @@ _MP_TEXT: dict[int, str] = {
     47001: "data format error",
     48001: "api unauthorized",
     48002: "user block receive message",
+    48006: "forbid to clear quota because of reaching the limit",
 }
 _WHOLE_TEXT = {
     45080: "下发输入状态，需要之前30秒内跟用户有过消息交互",

@@ -14,7 +14,7 @@ from .answers import Refused, error_body, json_answer
 from .callbacks import Callbacks
 from .calls import CALLER_IP, Call, Handler
 from .faults import Fault
-from .wirelog import clip
+from .wirelog import CALL_TEXT_CAP, clip
 from .world import World
 
 _FREE: dict[str, Handler] = {
@@ -51,6 +51,7 @@ _MP: dict[str, Handler] = {
     "/cgi-bin/message/custom/send": mp_send.custom_send,
     "/cgi-bin/message/custom/typing": mp_send.custom_typing,
     "/cgi-bin/message/template/send": mp_send.template_send,
+    "/cgi-bin/clear_quota": token_api.clear_quota,
     "/cgi-bin/get_current_selfmenu_info": menu_api.self_menu,
     "/cgi-bin/get_current_autoreply_info": menu_api.auto_reply,
 }
@@ -191,7 +192,7 @@ class Api:
                 "path": call.path,
                 "query": dict(call.query),
                 "body": _shown(call.body),
-                "raw": clip(call.body.decode("utf-8", "replace")),
+                "raw": clip(call.body.decode("utf-8", "replace"), CALL_TEXT_CAP),
                 "escaped": b"\\u" in call.body,
             }
         )

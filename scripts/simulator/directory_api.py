@@ -116,8 +116,3 @@ async def template_detail(call: Call) -> dict[str, Any]:
         template_names=[{"text": "通用审批", "lang": "zh_CN"}],
         template_content={"controls": controls},
     )
-
-
-async def app_chat(call: Call) -> dict[str, Any]:
-    """POST message/... endpoints the simulator knows but does not play: refused as unauthorized."""
-    raise Refused(48002 if call.owner.wecom else 48001)

@@ -39,8 +39,15 @@ _ALIASES = {
     "40014": "token_revoked",
     "42001": "token_expired",
     "token_invalidated": "token_invalid_now",
+    "ip": "ip_blocked",
+    "system_busy": "busy",
+    "token_invalid": "token_invalid_now",
+    "invalid_now": "token_invalid_now",
     "slow": "slow_ms",
+    "delay_ms": "slow_ms",
     "timeout": "accept_then_timeout",
+    "accept_timeout": "accept_then_timeout",
+    "timeout_after_accept": "accept_then_timeout",
     "accept_then_drop": "accept_then_close",
     "500": "http_500",
     "502": "accept_then_502",
@@ -156,7 +163,9 @@ def _name(given: str) -> str:
 
 
 def _value(name: str, raw: Mapping[str, Any]) -> int:
-    for key in ("value", "ms", "errcode", "code", name):
+    if "seconds" in raw:
+        return round(float(raw["seconds"]) * 1000)
+    for key in ("value", "ms", "delay_ms", "errcode", "code", name):
         if key in raw and not isinstance(raw[key], bool):
             return int(raw[key])
     return _DEFAULT_VALUE.get(name, 0)

@@ -111,7 +111,10 @@ def _passive(inner: dict[str, Any], plaintext: str) -> Passive:
     if kind == "news":
         return _news(inner, plaintext)
     if kind in ("update_button", "update_template_card", "update_taskcard", "transfer_customer_service"):
-        return Passive(kind, "", _lowered(inner.get("Button") or inner.get("TemplateCard") or {}), plaintext, inner)
+        part = _lowered(inner.get("Button") or inner.get("TemplateCard") or {})
+        title = part.get("main_title") if isinstance(part, dict) else None
+        said = part.get("replace_name") or (title or {}).get("title") if isinstance(part, dict) else ""
+        return Passive(kind, str(said or ""), part, plaintext, inner)
     raise BadReply(f"MsgType {kind or '(none)'} is not a reply")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .accounts import SimAccount
 from .answers import Refused
-from .calls import Call, find_account
+from .calls import Call, find_account, ok
 from .tokens import TokenError
 
 
@@ -58,3 +58,12 @@ async def stable_token(call: Call) -> dict[str, Any]:
     except TokenError as error:
         raise Refused(error.errcode) from None
     return {"access_token": value, "expires_in": expires_in}
+
+
+async def clear_quota(call: Call) -> dict[str, Any]:
+    """POST clear_quota: every counter back to zero, ten times a month."""
+    if str(call.json().get("appid") or "") != call.owner.app_id:
+        raise Refused(40013)
+    if not call.world.tokens.clear_quota(call.owner.id):
+        raise Refused(48006)
+    return ok()

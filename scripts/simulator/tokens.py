@@ -14,6 +14,7 @@ FORCE_GAP_MS = 30_000
 DAY_MS = 86_400_000
 DAILY_TOKEN_CALLS = 2000
 DAILY_FORCED = 20
+CLEARS_A_MONTH = 10
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Tokens:
         self._previous: dict[tuple[str, str], Issued] = {}
         self._spent: dict[tuple[str, str, int], int] = {}
         self._forced_at_ms: dict[str, int] = {}
+        self._cleared_ms: dict[str, list[int]] = {}
         self.fetches: dict[str, int] = {}
 
     def gettoken(self, account: SimAccount) -> tuple[str, int]:
@@ -82,6 +84,16 @@ class Tokens:
             self._retire(slot)
             current = self._issue(account, "stable")
         return current.value, self._left_s(current)
+
+    def clear_quota(self, account: str) -> bool:
+        """Set the account's daily counters back; False after ten times in 30 days (oa.clear_quota)."""
+        now = self._now_ms()
+        recent = [at for at in self._cleared_ms.get(account, []) if at > now - 30 * DAY_MS]
+        if len(recent) >= CLEARS_A_MONTH:
+            return False
+        self._cleared_ms[account] = [*recent, now]
+        self._spent = {key: count for key, count in self._spent.items() if key[0] != account}
+        return True
 
     def check(self, value: str | None) -> tuple[Issued | None, int]:
         """The token behind a value and 0, or the errcode it is refused with (41001, 40014, 40001, 42001)."""

@@ -6,16 +6,18 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import Any
 
-CALLS_CAP = 20_000
+CALLS_CAP = 10_000
 EXCHANGES_CAP = 500
 FEED_CAP = 2_000
 TEXT_CAP = 65_536
-"""Longest text kept of one body, in characters."""
+"""Longest text kept of one callback body, in characters."""
+CALL_TEXT_CAP = 16_384
+"""The same for an API call."""
 
 
-def clip(text: str) -> str:
+def clip(text: str, cap: int = TEXT_CAP) -> str:
     """The text, cut to what the wire log keeps."""
-    return text if len(text) <= TEXT_CAP else text[:TEXT_CAP] + "…"
+    return text if len(text) <= cap else text[:cap] + "…"
 
 
 class WireLog:

@@ -134,18 +134,22 @@ async def test_it_stacks_on_a_narrow_screen(page: Page) -> None:
 
 
 async def test_a_picture_of_the_demo(page: Page, tmp_path: Path) -> None:
-    """The picture in the README: three chats with something to tell, at most 300 KB."""
-    for phone in ("mp-main", "mp-sub", "wecom-main"):
-        await page.click(f"#phone-{phone} .chip", "帮助" if phone != "wecom-main" else TODO)
+    """The picture in the README: a confirmed to-do, a late push, a second delivery; at most 300 KB."""
+    await page.click("#phone-wecom-main .chip", TODO)
     await page.wait("document.querySelectorAll('#phone-wecom-main .card button').length === 2")
-    for phone in ("mp-main", "mp-sub"):
-        await page.wait(f"{answers(phone)}.length === 1")
+    await page.click("#phone-mp-main .chip", "帮助")
+    await page.click("#phone-mp-sub .chip", "状态")
     await page.click("#phone-wecom-main .card button", "确认")
     await page.wait(f"{answers('wecom-main')}.some(t => t.includes('已建待办'))")
-    await page.click("#phone-mp-main .chip", "你好")
-    await page.wait(f"{answers('mp-main')}.length === 2")
-    await page.click("#phone-mp-sub .chip", "继续")
-    await page.wait(f"{answers('mp-sub')}.length === 2")
+    for phone in ("mp-main", "mp-sub"):
+        await page.wait(f"{answers(phone)}.length === 1")
+    await page.click("#slow8")
+    await page.wait("document.querySelector('#slow8').getAttribute('aria-pressed') === 'true'")
+    for phone in ("mp-main", "mp-sub"):
+        await page.click(f"#phone-{phone} .chip", "你好")
+    for phone in ("mp-main", "mp-sub"):
+        await page.wait(f"{answers(phone)}.length >= 2 && !document.querySelector('.state.typing')", 25)
+    await page.wait("document.querySelectorAll('.toast').length === 0")
     await page.evaluate("document.activeElement.blur(); document.querySelectorAll('.chips').forEach(e => e.scrollLeft = 0)")
     await page.wait("document.getAnimations().every(a => a.playState !== 'running')")
     path = Path(os.environ.get(PICTURE) or tmp_path / "demo.png")

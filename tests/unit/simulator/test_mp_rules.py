@@ -47,6 +47,17 @@ async def test_plain_token_2000_a_day(sim: Sim) -> None:
     assert "access_token" in await sim.api("token", **_credential(sim))
 
 
+async def test_clear_quota_ten_times_a_month(sim: Sim) -> None:
+    """oa.clear_quota"""
+    token = await sim.token("mp-main")
+    account = sim.world.accounts["mp-main"]
+    for _ in range(2000):
+        sim.world.tokens.plain(account)
+    codes = [(await sim.api("clear_quota", {"appid": account.app_id}, access_token=token))["errcode"] for _ in range(11)]
+    assert codes == [0] * 10 + [48006]
+    assert "access_token" in await sim.api("token", **_credential(sim))
+
+
 async def test_stable_token(sim: Sim) -> None:
     """oa.stable.normal, oa.stable.force"""
     body = _credential(sim)
