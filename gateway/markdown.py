@@ -28,9 +28,10 @@ _EMPHASIS = (
     re.compile(r"~~(?=\S)(.+?)(?<=\S)~~"),
 )
 _ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|>~<])")
+_SPECIAL = re.compile(r"[*_`~\[<\\]")
 _HELD = re.compile("\ue000(\\d+)\ue001")
 _SYNTAX = re.compile(
-    r"^ {0,3}(#{1,6}[ \t]|>|[-*+][ \t]|`{3}|~{3})|\*\*|__|`|\]\(|^[ \t]*\|.*\|[ \t]*$|~~|\d+\.[ \t]", re.MULTILINE
+    r"^ {0,3}(#{1,6}[ \t]|>|[-*+][ \t]|`{3}|~{3})|\*\*|__|`|\]\(|^[ \t]*\|.*\|[ \t]*$|~~|^ {0,3}\d{1,3}\.[ \t]", re.MULTILINE
 )
 
 
@@ -115,6 +116,9 @@ def _row(line: str) -> str:
 
 
 def _take_line(line: str, out: list[str]) -> None:
+    if not line.strip():
+        out.append("")
+        return
     if _UNDERLINE.match(line) and out and out[-1].strip():
         return
     if _LINE.match(line):
@@ -147,6 +151,8 @@ def inline(text: str) -> str:
         return f"\ue000{len(held) - 1}\ue001"
 
     text = text.replace("\ue000", "").replace("\ue001", "")
+    if not _SPECIAL.search(text):
+        return text.rstrip()
     text = _CODE.sub(lambda match: hold(match.group(2).strip() or match.group(2)), text)
     text = _ESCAPE.sub(lambda match: hold(match.group(1)), text)
     text = _AUTOLINK.sub(lambda match: hold(match.group(1)), text)

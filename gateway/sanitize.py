@@ -15,7 +15,7 @@ _CONTROL = re.compile(
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINERS = re.compile("[\u200c\u200d]")
-_ANCHOR = re.compile(r"<\s*a\s[^<>]*?href\s*=\s*[\"']?([^\"'\s<>]*)[\"']?[^<>]*>(.*?)<\s*/\s*a\s*>", re.IGNORECASE | re.DOTALL)
+_ANCHOR = re.compile(r"<\s*a\s[^<>]*?href\s*=\s*[\"']?([^\"'\s<>]*)[\"']?[^<>]*>([^<]{0,1000})<\s*/\s*a\s*>", re.IGNORECASE)
 _ANCHOR_END = re.compile(r"<\s*/\s*a\s*>", re.IGNORECASE)
 _ANCHOR_START = re.compile(r"<(?=[\s\u200c\u200d]*a)", re.IGNORECASE)
 _SCHEME = re.compile(r"weixin[\s\u200c\u200d]*:[\s\u200c\u200d]*/[\s\u200c\u200d]*/", re.IGNORECASE)

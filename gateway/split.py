@@ -17,7 +17,7 @@ _KEEP = re.compile(
     rf"|https?://[^{_URL_END}]+|{PROMPT_DISCLAIMER}.{{0,24}}|<[a-z]+ [^<>\n]{{0,80}}>",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)([^\n]*)\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(
     rf"^(?P<head>[^\n]*\|[^\n]*\n(?:{RULE[0]}{{3,}}| *\|?[ :|-]*-[ :|-]*)\n)(?P<rows>(?:[^\n]*\|[^\n]*(?:\n|\Z))*)", re.MULTILINE
 )

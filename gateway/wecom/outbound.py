@@ -17,7 +17,6 @@ from gateway.split import truncate
 from gateway.transport import json_bytes
 from gateway.wecom import cards, texts
 
-AI_LABEL = "（内容由 AI 生成）"
 DUPLICATE_INTERVAL_S = 1800
 MEDIA_LIMITS_BYTES = {"image": 10_485_760, "voice": 2_097_152, "video": 10_485_760, "file": 20_971_520}
 _MAX_USERS, _MAX_GROUPS, _MAX_ARTICLES = 1000, 100, 8
@@ -124,9 +123,8 @@ def freeze_bytes(body: Mapping[str, Any]) -> bytes:
 
 
 def _text(account: WecomAccount, reply: Reply, max_parts: int) -> list[Part]:
-    suffix = AI_LABEL if account.ai_label and reply.source == "model" else ""
-    wants_markdown = reply.kind == "markdown" or (reply.source == "model" and looks_like_markdown(reply.text))
-    if account.markdown and wants_markdown:
+    suffix = texts.AI_LABEL if account.ai_label and reply.source == "model" else ""
+    if account.markdown and (reply.kind == "markdown" or (reply.source == "model" and looks_like_markdown(reply.text))):
         return text_parts(subset_text(reply, suffix=suffix), "markdown", max_parts=max_parts)
     return text_parts(plain_text(reply, suffix=suffix), "text", max_parts=max_parts)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.protocol import Reply
 from gateway.sanitize import PROMPT_DISCLAIMER, strip_markup, untrusted, visible
+from gateway.wecom.outbound import render
+from tests.fakes.accounts import wecom_account
 
 
 @pytest.mark.parametrize(
@@ -68,3 +74,15 @@ def test_n17_control_and_bidi_characters_go() -> None:
     """N-17: what is shown is what is there."""
     assert visible("a\x00b\u202ec\u2066d\ufeffe\r\nf\u2028g\x1b[31mh\ud800") == "abcde\nf\ng[31mh\ufffd"
     assert visible("👨‍👩‍👧 和字\u200d字") == "👨‍👩‍👧 和字字"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`" * 20_000, "<a href=x>" * 10_000, "9" * 20_000, "[a](" * 20_000, "|a|b|\n|-|-|\n" + "|x|y|\n" * 5_000, "**a" * 20_000],
+)
+@pytest.mark.parametrize("source", ["model", "tool"])
+def test_hostile_text_costs_no_more_than_its_length(text: str, source: Any) -> None:
+    """Rendering is near linear: what once took half a minute takes a fraction of a second (the bound is generous)."""
+    before = time.process_time()
+    render(wecom_account(), Reply(text=text, source=source), max_parts=5)
+    assert time.process_time() - before < 5
