@@ -42,11 +42,14 @@ class Capabilities:
         rows = await self._database.read(lambda c: c.execute(select(STATES.c.account_id, STATES.c.capability)).all())
         self._known = {row.account_id: row.capability for row in rows}
 
-    async def probe_all(self) -> None:
-        """Ask the platforms about accounts whose capability is not known; each at most 2 s, failures stay unknown."""
+    async def probe_all(self, *, known_too: bool = False) -> None:
+        """Ask the platforms about Official Accounts whose capability is not known, or about all of them (one that was
+        verified meanwhile may push now); each at most 2 s, failures change nothing."""
         await self.refresh()
-        unknown = [key for key in self._channels if self._known.get(key, "unknown") == "unknown"]
-        await asyncio.gather(*(self._probe(account_id) for account_id in unknown))
+        asked = [key for key, channel in self._channels.items() if isinstance(channel.account, MpAccount)]
+        if not known_too:
+            asked = [key for key in asked if self._known.get(key, "unknown") == "unknown"]
+        await asyncio.gather(*(self._probe(account_id) for account_id in asked))
         await self.refresh()
 
     async def _probe(self, account_id: str) -> None:
@@ -61,11 +64,11 @@ class Capabilities:
         await self._database.write(lambda c: record_capability(c, account_id, channel.tenant_id, found, now))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep the view fresh until ``stop``; unknown accounts are probed again every minute."""
+        """Keep the view fresh until ``stop``: all accounts are probed at start and every hour, unknown ones every minute."""
         rounds = 0
         while not stop.is_set():
             try:
-                await (self.probe_all() if rounds % 20 == 0 else self.refresh())
+                await (self.probe_all(known_too=rounds % 1200 == 0) if rounds % 20 == 0 else self.refresh())
             except YizhanError as error:
                 log(_logger, "capability.refresh_failed", code=error.code)
             rounds += 1

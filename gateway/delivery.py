@@ -29,7 +29,7 @@ POLL_S = 1.0
 CONCURRENT = 32
 _BATCH = 64
 _SLOW_ROUND_S = 30.0
-_PROBE_S = 60.0
+_PROBE_S = 15.0
 _CLOSE_S = 8.0
 _logger = get_logger(__name__)
 
@@ -226,8 +226,8 @@ class Delivery:
             self.ring()
 
     def _is_time(self, what: str, interval_s: float) -> bool:
-        now = self._clock.monotonic()
-        if what in self._done and now - self._done[what] < interval_s:
+        now = self._clock.now_ms() / 1000
+        if what in self._done and 0 <= now - self._done[what] < interval_s:
             return False
         self._done[what] = now
         return True
