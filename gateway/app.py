@@ -109,7 +109,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
         gc.freeze()
         log(_logger, "serve.ready", http_port=settings.http.port, took_ms=int((time.monotonic() - started) * 1000))
         await stop.wait()
-        await warming
+        warming.cancel()
     finally:
         stopping = time.monotonic()
         stop.set()
@@ -138,7 +138,9 @@ def add_routes(services: Services) -> None:
 
 
 async def _listen(app: web.Application, listen: Listen, name: str) -> web.AppRunner:
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE_S, keepalive_timeout=75)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE_S, keepalive_timeout=75, lingering_time=0.5
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, listen.host, listen.port, backlog=1024).start()

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, update
 
 from agent.protocol import InboundMessage
 from config.columns import table_of
@@ -86,6 +86,7 @@ class Dispatcher:
         for row in stranded:
             message = wire.from_json(row.body)
             await self._fast.answer(channels[row.account_id], message, row.seq, row.session_id or "")
+        await self._database.write(lambda c: _end_told_actions(c, conversation))
         task = self._runner.start(conversation)
         if task is not None:
             await asyncio.wait({task})
@@ -231,6 +232,12 @@ def _ahead(connection: Connection, conversation: str, seq: int) -> int:
         .where(_ROW.c.lane.in_(("turn", "single")))
     )
     return int(connection.execute(before).scalar_one())
+
+
+def _end_told_actions(connection: Connection, conversation: str) -> None:
+    """A confirmed action's message whose process died: the action itself is taken over by its own lease, and told."""
+    mine = (_ROW.c.conversation_id == conversation, _ROW.c.lane == "fast", _ROW.c.status == "running")
+    connection.execute(update(_ROW).where(*mine).values(status="done"))
 
 
 def _stranded_fast(connection: Connection, conversation: str) -> list[Any]:
