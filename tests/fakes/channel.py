@@ -55,27 +55,28 @@ def mp_account(account_id: str = "mp-main") -> MpAccount:
 class FakeChannel:
     """Renders into pieces of ``limit`` characters; ``outcomes`` are used up in order, then everything is OK.
 
+    ``freeze_error`` is raised by the next ``freeze_errors`` freezes.
     ``hold``: while set and not fired, every send waits for it (to be killed or overtaken mid-send).
     """
 
     account: WecomAccount | MpAccount = field(default_factory=wecom_account)
     tenant_id: str = "acme"
+    platform: Platform = field(init=False)
     limit: int = 200
     handle: bool = True
     passive: bool = True
     outcomes: deque[SendOutcome] = field(default_factory=deque)
     ability: Literal["push", "pull", "unknown"] = "push"
     freeze_error: YizhanError | None = None
+    freeze_errors: int = 0
     hold: asyncio.Event | None = None
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[tuple[str, bytes, Target]] = field(default_factory=list)
     accepted: list[tuple[str, Target]] = field(default_factory=list)
     probes: int = 0
 
-    @property
-    def platform(self) -> Platform:
-        """The account's platform."""
-        return self.account.platform
+    def __post_init__(self) -> None:
+        self.platform = self.account.platform
 
     @property
     def texts(self) -> list[str]:
@@ -127,7 +128,8 @@ class FakeChannel:
 
     async def freeze(self, part: Part, target: Target, *, duplicate_check: bool, key: str) -> bytes:
         """A request body as JSON; the key enters only where a platform would take it (cards)."""
-        if self.freeze_error is not None:
+        if self.freeze_error is not None and self.freeze_errors > 0:
+            self.freeze_errors -= 1
             raise self.freeze_error
         body: dict[str, Any] = {"to": _addresses(target), "kind": part.kind, "payload": dict(part.payload), "text": part.text}
         if duplicate_check:

@@ -7,11 +7,13 @@ import json
 
 import pytest
 
+from config.errors import Refused
 from gateway.outbox_claims import DUPLICATE_WINDOW_MS
 from gateway.outbox_states import ROWS
 from tests.contract.outbox.world import World
 from tests.fakes.channel import LOST, NOT_SENT, answered
 
+NEVER = 10**15
 BLOCKED_IP = answered(60020, "not allow to access from your ip, hint: [1], from ip: 203.0.113.7, more info at https://x")
 
 
@@ -344,3 +346,84 @@ async def test_idle_cost_is_flat_in_sent_rows(world: World) -> None:
     assert seen
     assert [plan for plan in seen if plan.startswith("SCAN")] == []
     assert ROWS.name == "outbox_message"
+
+
+async def test_placeholder_and_answer_both_arrive_in_order(world: World) -> None:
+    """DEL-30: a notice at the deadline is no delivery of the answer: both arrive, in this order."""
+    await world.put("in:1:notice", "正在处理", cause="inbound", cause_id="1")
+    await world.delivery().pass_once()
+    world.clock.advance(26)
+    await world.put("in:1", "答案", cause="inbound", cause_id="1", final=True, label="问")
+    await world.delivery().pass_once()
+    assert world.wecom.texts == ["正在处理", "答案"]
+
+
+async def test_used_up_window_is_known_beforehand(world: World) -> None:
+    """The sixth customer-service message after the person's last act is parked without a call that must fail."""
+    await world.can_push("push")
+    await world.set_conversation(last_act_ms=world.clock.now_ms())
+    for number in range(6):
+        await world.put(f"k{number}", f"{number}", account_id="mp-main", user_id="o1", cause="push")
+    world.clock.advance(1)
+    await world.delivery().pass_once()
+    assert len(world.mp.calls) == 5
+    assert await world.states() == ["sent"] * 5 + ["parked"]
+    await world.set_conversation(last_act_ms=world.clock.now_ms() + 1)
+    world.clock.advance(1)
+    where = (await world.rows())[0]["conversation_id"]
+    await world.database.write(lambda c: world.outbox.flush_parked(c, where))
+    await world.delivery().pass_once()
+    assert await world.states() == ["sent"] * 6
+    await world.put("late", "49 小时后", account_id="mp-main", user_id="o1", cause="push")
+    world.clock.advance(49 * 3600)
+    await world.delivery().pass_once()
+    assert len(world.mp.calls) == 6
+
+
+async def test_blanked_body_is_recorded_not_sent(world: World) -> None:
+    """N-10: a row whose body was removed by retention expires; its key still refuses a second message."""
+    await world.put("k1", "秘密")
+    await world.set_rows(payload=None)
+    await world.delivery().pass_once()
+    assert await world.states() == ["expired"]
+    assert await world.put("k1", "秘密") == (await world.rows())[0]["group_id"]
+    assert len(await world.rows()) == 1
+
+
+async def test_nothing_of_a_token_is_kept(world: World) -> None:
+    """S001-40: a row holds the request only; the token is the channel's business at the moment of sending."""
+    await world.put("k1", "答案")
+    await world.delivery().pass_once()
+    row = (await world.rows())[0]
+    assert b"token" not in row["request"]
+    assert set(json.loads(row["request"])) == {"to", "kind", "payload", "text", "check"}
+
+
+async def test_wecom_answer_is_labelled_when_another_question_came(world: World) -> None:
+    """OA5-16: on WeCom a late answer names its question only when the person has asked something else since."""
+    for key, text in (("in:1", "答一"), ("in:2", "答二")):
+        seq = int(key[-1])
+        await world.ask(seq)
+        world.clock.advance(1)
+        await world.put(key, text, cause="inbound", cause_id=str(seq), label=f"问题{seq}", final=True, not_before_ms=NEVER)
+    world.clock.advance(30)
+    await world.set_rows(not_before_ms=None, next_attempt_at_ms=1)
+    await world.delivery().pass_once()
+    assert world.wecom.texts == ["关于：问题1\n答一", "答二"]
+
+
+async def test_refused_file_becomes_words_and_refused_receiver_ends(world: World) -> None:
+    """A file that cannot be read goes as a notice; a receiver that is none ends the row with its reason, no call made."""
+    world.wecom.freeze_error = Refused("the file to send is not there", code="media_missing")
+    await world.put("k1", "文件：周报", kind="file", data={"path": "/gone"})
+    world.wecom.freeze_errors = 1
+    await world.delivery().pass_once()
+    assert world.wecom.texts == ["文件：周报"]
+    world.wecom.freeze_error = Refused("this id belongs to a follower", code="wrong_id_type")
+    world.wecom.freeze_errors = 1
+    await world.put("k2", "通知", user_id="other")
+    await world.delivery().pass_once()
+    row = (await world.rows())[-1]
+    assert row["status"] == "dead"
+    assert row["errmsg"].startswith("wrong_id_type")
+    assert len(world.wecom.calls) == 1

@@ -6,21 +6,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import SecretStr
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from config.clock import FixedClock
+from config.columns import table_of
 from config.database import Database
 from config.ports import Draft
 from config.schema import Limits, Person, Tenant
 from gateway.account_state import Ability, record_capability
 from gateway.alerts import Alerts
 from gateway.delivery import Delivery
+from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
 from gateway.outbox_states import ROWS
 from gateway.throttle import Throttle
 from memory.keys import conversation_id
+from memory.models import Conversation
 from tests.fakes.channel import FakeChannel
 
+CONVERSATION = table_of(Conversation)
+INBOUND = table_of(Inbound)
 TENANT = Tenant(
     id="acme",
     operators=(Person(account="wecom-main", user="admin"),),
@@ -89,6 +94,38 @@ class World:
     async def set_rows(self, **values: Any) -> None:
         """Change every row behind the product's back."""
         await self.database.write(lambda c: c.execute(ROWS.update().values(**values)))
+
+    async def set_conversation(self, **values: Any) -> None:
+        """What is known about o1, a follower of the Official Account."""
+        key = conversation_id("acme", "mp-main", "single", "o1")
+        known = {"id": key, "tenant_id": "acme", "account_id": "mp-main", "chat_type": "single", "peer_id": "o1", "user_id": "o1"}
+        row = {**known, "id_type": "open_id", "fence": 0, "created_at_ms": 1, "last_act_kind": "message", **values}
+
+        def store(connection: Connection) -> None:
+            connection.execute(CONVERSATION.delete().where(CONVERSATION.c.id == key))
+            connection.execute(CONVERSATION.insert().values(**row))
+
+        await self.database.write(store)
+
+    async def ask(self, seq: int) -> None:
+        """An inbound question of zhangsan on the WeCom app."""
+        row = {
+            "seq": seq,
+            "key": f"m{seq}",
+            "tenant_id": "acme",
+            "account_id": "wecom-main",
+            "conversation_id": conversation_id("acme", "wecom-main", "single", "zhangsan"),
+            "user_id": "zhangsan",
+            "kind": "text",
+            "lane": "turn",
+            "status": "done",
+            "attempts": 0,
+            "deaths": 0,
+            "stop_requested": False,
+            "sent_at_ms": self.clock.now_ms(),
+            "received_at_ms": self.clock.now_ms(),
+        }
+        await self.database.write(lambda c: c.execute(INBOUND.insert().values(**row)))
 
     async def can_push(self, ability: Ability, account_id: str = "mp-main") -> None:
         """What a probe found about the account."""
