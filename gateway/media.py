@@ -66,7 +66,18 @@ class MediaSource(Protocol):
 class MediaStore:
     """Files below ``data_dir/media/<day>/<person>/``; the folder of today is also the person's used quota."""
 
-    def __init__(self, data_dir: Path, limits: MediaSettings, clock: Clock, tokens: TokenStore, egress: Egress) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        limits: MediaSettings,
+        clock: Clock,
+        tokens: TokenStore,
+        egress: Egress,
+        *,
+        keep_days: int = 30,
+    ) -> None:
+        self._keep_days = keep_days
+        self._purged_on = ""
         self._root = data_dir / "media"
         self._limits = limits
         self._clock = clock
@@ -78,6 +89,9 @@ class MediaStore:
     ) -> StoredMedia:
         """Download one attachment. Raises MediaRefused, EgressRefused, EgressFailed or PlatformError (retryable or not)."""
         folder = self._folder(tenant_id, account_id, user_id)
+        if self._purged_on != folder.parent.name:
+            self._purged_on = folder.parent.name
+            await self.purge(self._keep_days)
         used = await asyncio.to_thread(_used_bytes, folder)
         left = self._limits.daily_bytes_per_person - used
         if left <= 0:
@@ -187,9 +201,10 @@ class MediaStore:
         return self._root / self._clock.local().strftime("%Y%m%d") / person
 
 
-def egress_for(allow_hosts: Iterable[str] = ()) -> Egress:
-    """The egress of media: the platforms' own hosts, and what the settings allow."""
-    return Egress((*PLATFORM_HOSTS, *allow_hosts))
+def egress_for(allow_hosts: Iterable[str] = (), *, allow_loopback: bool = False) -> Egress:
+    """The egress of media: the platforms' own hosts and what else is allowed; with loopback the simulator's too."""
+    simulator = (".localhost", "127.0.0.1") if allow_loopback else ()
+    return Egress((*PLATFORM_HOSTS, *simulator, *allow_hosts), allow_loopback=allow_loopback)
 
 
 def fetcher(store: MediaStore, clients: Mapping[str, MediaSource]) -> Callable[[InboundMessage, Attachment], Awaitable[Content]]:

@@ -121,7 +121,7 @@ def open_agent(
         router=Router(settings, clock),
         registry=tools.registry,
         confirm=tools.confirm,
-        fetch_media=media_fetcher(settings, platforms),
+        fetch_media=media_fetcher(settings, platforms, clock),
         platform=platform,
     )
     return agent, tools.executor
@@ -188,7 +188,12 @@ def platform_port(platforms: Platforms, clock: Clock) -> Platform:
     return Directory(platforms.opened.clients, clock)
 
 
-def media_fetcher(settings: Settings, platforms: Platforms) -> FetchMedia | None:
-    """Downloads what people sent; None until there is somebody who can."""
-    del settings, platforms
-    return None
+def media_fetcher(settings: Settings, platforms: Platforms, clock: Clock) -> FetchMedia:
+    """Downloads what people sent (N-20, N-21)."""
+    from gateway.media import MediaStore, egress_for, fetcher
+
+    egress = egress_for(allow_loopback=settings.demo)
+    store = MediaStore(
+        settings.data_dir, settings.media, clock, platforms.opened.tokens, egress, keep_days=settings.retention.body_days
+    )
+    return fetcher(store, platforms.opened.clients)
