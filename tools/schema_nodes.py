@@ -250,13 +250,18 @@ def choice_rule(nodes: list[Node], *, only_one: bool) -> ObjectRule:
 def _report_best(path: Path, run: Run, branches: list[Run]) -> None:
     inside = [branch for branch in branches if branch.problems[0].code != "type" or len(branch.problems) > 1]
     if inside:
-        run.problems += min(inside, key=lambda branch: len(branch.problems)).problems
+        run.problems += min(inside, key=_distance).problems
         return
     expected = [branch.problems[0] for branch in branches]
     if len(expected) == 1:
         run.problems.append(expected[0])
     else:
         run.add(path, "any_of", suggestion="；".join(problem.message for problem in expected[:4]))
+
+
+def _distance(branch: Run) -> tuple[int, int]:
+    """How far a branch was meant: one whose fixed value (a discriminator) fits is nearer than any other."""
+    return sum(problem.code in ("const", "enum") for problem in branch.problems), len(branch.problems)
 
 
 def not_rule(node: Node) -> ObjectRule:
