@@ -17,8 +17,8 @@ _ASKING = frozenset(
     "查 看 看看 查看 查询 查一下 怎么样 怎么 如何 多少 什么 哪些 现在 目前 当前 告诉 知道 今天 明天 需要 情况".split()  # noqa: SIM905
 )
 _K1, _B = 1.2, 0.6
-TRIGGER = 6.0
-"""What a trigger counts, beside BM25 scores of mostly 1 to 8."""
+TRIGGER = 3.0
+"""What a trigger counts, and one more a character, beside BM25 scores of mostly 1 to 8."""
 THRESHOLD = 1.2
 MARGIN = 1.25
 COVERAGE = 0.5
@@ -55,7 +55,9 @@ def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) ->
     if covering is not None:
         return Intent(covering.offer)
     close = [one for one in fit[1:] if one.score * MARGIN > best.score and (one.trigger or "") not in (best.trigger or "-")]
-    if best.trigger is None:
+    if best.trigger is not None:
+        close = [one for one in close if one.trigger is not None and len(one.trigger) + 2 > len(best.trigger)]
+    else:
         close = [one for one in fit[1:] if one.score * MARGIN > best.score]
     if close:
         return Intent(rivals=(best.offer, close[0].offer))
@@ -81,7 +83,7 @@ def score(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) -> list[
                 covered += weights[word]
                 points += weights[word] * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length / (average or 1)))
         trigger, at = _trigger(plain, offer.triggers)
-        points += (TRIGGER + 0.2 * len(trigger)) if trigger else 0.0
+        points += TRIGGER + len(trigger) if trigger else 0.0
         scored.append(Scored(offer, points, covered / total, trigger, at))
     return sorted(scored, key=lambda one: (-one.score, one.offer.name))
 

@@ -14,7 +14,6 @@ from memory.moments import Moment, find_moment, find_repeat
 from memory.numbers import NUMBER, parse_number
 
 _TIME_NAME = re.compile(r"(?:^|_)(?:at|time|date|datetime|due|when|deadline|remind|start|end|from|to|until|since)$|_(?:at|on)$")
-_MAIN_NAMES = frozenset("title text content message body subject name query keyword keywords reason detail".split())  # noqa: SIM905
 _FILLER = re.compile(
     r"^(?:请|麻烦|劳驾|能不能|可以|可不可以|帮我|帮忙|给我|替我|我想|我要|你|再|先|把|将|来|记得|记一下|，|,|。|、|:|：|\s)+"
     r"|(?:，|,|。|、|;|；|！|!|？|\?|\s|吧|呢|啊|一下)+$"
@@ -251,25 +250,59 @@ def _patterned(plain: str, pattern: str, taken: Sequence[tuple[int, int]]) -> tu
 
 
 def _main(plain: str, offer: ToolOffer, properties: Mapping[str, Mapping[str, Any]], filled: Filled) -> None:
-    """The one free text of a call: what is quoted, else what is left of the sentence."""
+    """The free texts of a call: who it goes to, what is quoted, what follows a colon, else what is left of the sentence."""
     free = [
         name
         for name, schema in properties.items()
         if schema.get("type", "string") == "string"
-        and not {"enum", "pattern", "format"} & set(schema)
+        and not {"enum", "pattern", "format", "const"} & set(schema)
         and name not in filled.values
         and not is_time(name, schema)
         and not re.search(r"host|server|machine|device|(?:^|_)id$", name)
     ]
-    required = [name for name in free if name in offer.parameters.get("required", ())]
-    named = [name for name in required if name in _MAIN_NAMES] or required
-    if not named:
-        return
+    for name in [one for one in free if one in _PERSON_NAMES]:
+        _take(filled, name, _group(_PERSON, plain))
+    for name in [one for one in free if one in _SEARCH_NAMES]:
+        _take(filled, name, _group(_SEARCHED, plain))
+    open_names = [name for name in free if name in offer.parameters.get("required", ()) and name not in filled.values]
+    open_names = [name for name in open_names if name not in _PERSON_NAMES]
+    content = next((name for name in open_names if name in _CONTENT_NAMES), None)
+    title = next((name for name in open_names if name != content), None)
     quoted = _QUOTED.search(plain)
-    said = [label(name, schema) for name, schema in properties.items() if name in filled.values]
-    text = quoted[1].strip() if quoted else _rest(plain, filled.spans, offer.triggers, said)
+    if quoted and (title or content):
+        _put(filled, properties, title or content or "", quoted[1])
+    if content is not None and content not in filled.values:
+        after = _AFTER_COLON.search(plain)
+        text = after[1] if after and (title is None or title in filled.values) else ""
+        if title is None or title in filled.values:
+            said = [label(name, schema) for name, schema in properties.items() if name in filled.values]
+            rest = _rest(plain, filled.spans, offer.triggers, said) if not quoted else ""
+            _put(filled, properties, content, text or rest)
+    elif title is not None and title not in filled.values:
+        said = [label(name, schema) for name, schema in properties.items() if name in filled.values]
+        _put(filled, properties, title, _rest(plain, filled.spans, offer.triggers, said))
+
+
+_PERSON_NAMES = frozenset({"to", "recipient", "receiver", "assignee", "user", "person"})
+_CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
+_SEARCH_NAMES = frozenset({"keyword", "query", "keywords", "search"})
+_PERSON = re.compile(
+    r"(?:转告|告诉|通知|发给|给|@)(?P<value>[A-Za-z][A-Za-z0-9_.-]{1,31}|[\u4e00-\u9fff]{2,4}?)"
+    r"(?:发(?:一?[个条])?(?:消息|信息|微信)?|说(?:一声|一下)?|一下|一声)?(?=[:,，。\s]|$|明|后|今|下|会|我)"
+)
+_SEARCHED = re.compile(r"(?:包含|含有|关键字是?|搜索?一?下?|里面?的|有没有)\s*(?P<value>[^\s，,。的?？]{1,100})")
+_AFTER_COLON = re.compile(r"(?<!\d)[::]\s*(.+)$", re.DOTALL)
+
+
+def _group(pattern: re.Pattern[str], plain: str) -> tuple[str, tuple[int, int]] | None:
+    match = pattern.search(plain)
+    return None if match is None else (match["value"], match.span())
+
+
+def _put(filled: Filled, properties: Mapping[str, Mapping[str, Any]], name: str, text: str) -> None:
+    text = text.strip()
     if text:
-        filled.values[named[0]] = text[: int(properties[named[0]].get("maxLength", 500))]
+        filled.values[name] = text[: int(properties[name].get("maxLength", 500))]
 
 
 def _rest(plain: str, spans: Sequence[tuple[int, int]], triggers: Sequence[str], labels: Sequence[str]) -> str:

@@ -1,0 +1,224 @@
+"""The rule model: intents, typed slots over several turns, extracts, and honesty when unsure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent import texts
+from agent.llm.base import ChatMessage, ModelReply, ToolOffer
+from agent.llm.intent import find_intent
+from agent.llm.offline import RuleModel
+from agent.llm.slots import fill, missing
+from agent.protocol import Deadline
+from config.clock import SHANGHAI
+from memory.segment import Segmenter
+from tests.fakes.assistant import WECOM, settings_for
+from tools.assembly import builtin_tools, tenant_tools
+
+NOW = datetime(2026, 8, 12, 14, 30, tzinfo=SHANGHAI)  # a Wednesday
+TOOLS = {
+    "robots": [
+        {"id": "ops", "title": "运维群", "webhook": "http://127.0.0.1/1"},
+        {"id": "dev", "title": "研发群", "webhook": "http://127.0.0.1/2"},
+    ],
+    "scripts": [{"id": "disk-clean", "description": "清理磁盘临时文件", "argv": ["true"]}],
+    "hosts": [{"id": "web-01", "address": "192.0.2.1"}],
+    "logs": [{"id": "nginx", "description": "网关访问日志", "path": "/nonexistent/nginx.log"}],
+    "http": [
+        {
+            "name": "work_order_status",
+            "description": "查工单状态",
+            "url": "http://127.0.0.1/{id}",
+            "parameters": {
+                "type": "object",
+                "properties": {"id": {"type": "string", "pattern": "^WO-[0-9]+$", "title": "工单号"}},
+                "required": ["id"],
+                "additionalProperties": False,
+            },
+            "summary_template": "{id}",
+            "triggers": ["工单"],
+        }
+    ],
+}
+
+
+def offers() -> list[ToolOffer]:
+    tenant = {"accounts": [{**WECOM, "approval_template_id": "t1"}], "operators": [], "tools": TOOLS}
+    settings = settings_for(Path("/nonexistent"), tenant)
+    tools = {tool.name: tool for tool in [*builtin_tools(), *tenant_tools(settings, settings.tenants[0])]}
+    return [
+        ToolOffer(tool.name, tool.description, tool.parameters, tool.examples, tool.triggers, tool.title, tool.labels)
+        for tool in tools.values()
+    ]
+
+
+OFFERS = offers()
+EXAMPLES = [(offer.name, example) for offer in OFFERS for example in offer.examples]
+
+
+@pytest.fixture(scope="session")
+def segmenter(tmp_path_factory: pytest.TempPathFactory) -> Segmenter:
+    return Segmenter(tmp_path_factory.mktemp("words"))
+
+
+class Talk:
+    """A person talking with the rule model over several turns of one session."""
+
+    def __init__(self, segmenter: Segmenter, tools: Sequence[ToolOffer] = OFFERS, subject: Any = "user") -> None:
+        self.state: dict[str, Any] = {}
+        self.tools = tools
+        self.subject = subject
+        self.segmenter = segmenter
+        self.history: list[ChatMessage] = []
+
+    async def say(self, text: str) -> ModelReply:
+        model = RuleModel(self.state, NOW, self.subject, self.segmenter)
+        self.history.append(ChatMessage("user", text))
+        reply = await model.complete(self.history, self.tools, Deadline(1e12))
+        self.history.append(ChatMessage("assistant", reply.text or "（工具）"))
+        return reply
+
+
+def called(reply: ModelReply) -> tuple[str, dict[str, Any]]:
+    (call,) = reply.tool_calls
+    return call.name, json.loads(call.arguments)
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_every_tools_own_examples_find_it(segmenter: Segmenter, name: str, example: str) -> None:
+    intent = find_intent(example, OFFERS, segmenter)
+    assert intent.best is not None
+    assert intent.best.name == name
+    assert missing(intent.best, fill(example, intent.best, NOW)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "arguments"),
+    [
+        (
+            "把web-01的内存告警建一个待办，明天上午提醒我",
+            "todo_create",
+            {"title": "web-01的内存告警", "remind_at": "2026-08-13T09:00:00+08:00"},
+        ),
+        ("建个待办：周五前交周报", "todo_create", {"title": "交周报", "due": "2026-08-14T18:00:00+08:00"}),
+        (
+            "帮我建一个待办，下周三下午三点前把合同发给李四",
+            "todo_create",
+            {"title": "把合同发给李四", "due": "2026-08-19T15:00:00+08:00"},
+        ),
+        ("待办３做完了", "todo_finish", {"number": 3}),
+        ("完成待办十二", "todo_finish", {"number": 12}),
+        (
+            "每天早上八点半提醒我打卡",
+            "reminder_create",
+            {"repeat": "daily", "at": "2026-08-13T08:30:00+08:00", "text": "打卡"},
+        ),
+        ("半小时后提醒我关火", "reminder_create", {"at": "2026-08-12T15:00:00+08:00", "text": "关火"}),
+        ("通知张三明天开会", "send_message", {"to": "张三", "text": "明天开会"}),
+        ("在研发群通知：今晚发版", "notify_group", {"robot": "dev", "text": "今晚发版"}),
+        ("看看工单 WO-1234 到哪了", "work_order_status", {"id": "WO-1234"}),
+        ("查一下web-01的CPU使用率", "server_status", {"host": "web-01"}),
+        ("查日志 nginx 里的 ERROR", "log_query", {"source": "nginx", "keyword": "ERROR"}),
+    ],
+)
+async def test_one_sentence_one_call(segmenter: Segmenter, text: str, tool: str, arguments: dict[str, Any]) -> None:
+    assert called(await Talk(segmenter).say(text)) == (tool, arguments)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "今天天气怎么样",
+        "讲个笑话",
+        "你是谁",
+        "1+1等于几",
+        "帮我写一首诗",
+        "公司的报销制度是什么",
+        "什么是待办",
+        "哈哈哈",
+        "？",
+        "好的",
+    ],
+)
+async def test_unsure_says_what_it_can_do_and_calls_nothing(segmenter: Segmenter, text: str) -> None:
+    reply = await Talk(segmenter).say(text)
+    assert reply.tool_calls == ()
+    assert texts.RULE_UNSURE in reply.text
+    assert "· 建待办" in reply.text or "建" in reply.text
+
+
+async def test_slots_are_asked_one_by_one_and_kept(segmenter: Segmenter) -> None:
+    talk = Talk(segmenter)
+    first = await talk.say("提醒我")
+    assert first.text.endswith("请告诉我：内容？")
+    second = await talk.say("给客户回电话")
+    assert "什么时间" in second.text
+    assert called(await talk.say("后天下午三点半")) == (
+        "reminder_create",
+        {"text": "给客户回电话", "at": "2026-08-14T15:30:00+08:00"},
+    )
+    assert "slots" not in talk.state
+
+
+async def test_an_answer_that_does_not_fit_is_asked_once_more_then_dropped(segmenter: Segmenter) -> None:
+    talk = Talk(segmenter)
+    await talk.say("提醒我喝水")
+    again = await talk.say("随便吧")
+    assert again.text.startswith(texts.SLOT_AGAIN)
+    assert (await talk.say("都行都行")).text == texts.RULE_GAVE_UP
+    assert "slots" not in talk.state
+
+
+async def test_a_question_can_be_left(segmenter: Segmenter) -> None:
+    talk = Talk(segmenter)
+    await talk.say("完成待办")
+    assert (await talk.say("算了")).text == texts.RULE_GAVE_UP
+    await talk.say("完成待办")
+    assert called(await talk.say("我的待办"))[0] == "todo_list"
+
+
+async def test_a_choice_names_its_options(segmenter: Segmenter) -> None:
+    talk = Talk(segmenter)
+    reply = await talk.say("发群里：今晚维护")
+    assert "运维群、研发群" in reply.text
+    assert called(await talk.say("研发群")) == ("notify_group", {"text": "今晚维护", "robot": "dev"})
+
+
+async def test_the_notice_comes_once_a_session(segmenter: Segmenter) -> None:
+    talk = Talk(segmenter)
+    assert (await talk.say("讲个笑话")).text.startswith(texts.RULE_NOTICE_USER)
+    assert texts.RULE_NOTICE_USER not in (await talk.say("再讲一个")).text
+    customer = Talk(segmenter, (), "customer")
+    assert (await customer.say("你好")).text.startswith(texts.RULE_NOTICE_CUSTOMER)
+
+
+async def test_answers_are_extracts_of_what_was_said(segmenter: Segmenter) -> None:
+    talk = Talk(segmenter)
+    await talk.say("我的工号是 E-1024")
+    reply = await talk.say("我的工号是多少")
+    assert reply.text == texts.RULE_FOUND.format(lines="· “我的工号是 E-1024”")
+    assert (await talk.say("我之前说过车牌号吗")).text == texts.RULE_NO_RECORD
+
+
+async def test_tool_results_are_said_as_they_are(segmenter: Segmenter) -> None:
+    model = RuleModel({"told_rule": True}, NOW, "user", segmenter)
+    messages = [ChatMessage("user", "我的待办"), ChatMessage("tool", "现在没有未完成的待办。", tool_call_id="c")]
+    assert (await model.complete(messages, OFFERS, Deadline(1e12))).text == "现在没有未完成的待办。"
+
+
+async def test_demo_delay_is_read_from_the_file(segmenter: Segmenter, tmp_path: Path) -> None:
+    import time
+
+    delay = tmp_path / "demo_model_delay_ms"
+    model = RuleModel({}, NOW, "user", segmenter, delay)
+    for content, least_s in (("150", 0.15), ("oops", 0.0)):
+        delay.write_text(content)
+        started = time.monotonic()
+        await model.complete([ChatMessage("user", "你好")], (), Deadline(1e12))
+        assert time.monotonic() - started >= least_s
