@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from redis.exceptions import RedisError
 
 from config.clock import Clock
 from config.ids import new_id
+from config.logging import get_logger, log
 from config.schema import MpAccount, WecomAccount
 from gateway.errors import Action, PlatformError, TokenRejected, TokenUnavailable, operator_hint
 from gateway.token_records import Failure, LocalRecords, Record, Records, RedisRecords
@@ -26,6 +28,7 @@ _STALE_ALERT_AT = 4
 """Refused tokens within a minute that mean somebody else refreshes this account's token (TOK-10)."""
 _ALERT_GAP_MS = 600_000
 
+_logger = get_logger(__name__)
 _T = TypeVar("_T")
 Fetch = Callable[[str, bool], Awaitable[tuple[str, int]]]
 """(account id, force) → (token, expires_in seconds). Raises PlatformError with context "token"."""
@@ -149,6 +152,14 @@ class TokenStore:
                 self._alert(account_id, entry, "token_contention", "another program refreshes this account's access_token")
             value, expires_in = await self._fetch_value(account_id, entry, records, failed)
             stored = self._record(value, expires_in, fence, record)
+            log(
+                _logger,
+                "token.refreshed",
+                account=account_id,
+                version=fence,
+                expires_in_s=expires_in,
+                after_refusal=failed is not None,
+            )
             await records.set_failure(None)
             if not await records.store(stored):
                 newer = await records.read()
@@ -215,6 +226,7 @@ class TokenStore:
         wait_ms = 30_000 if lasting else min(1_000 * 2 ** min(count - 1, 6), 60_000)
         rejected = isinstance(error, TokenRejected)
         until = self._clock.now_ms() + wait_ms
+        log(_logger, "token.failed", logging.WARNING, account=account_id, errcode=error.errcode, code=error.code, in_a_row=count)
         await records.set_failure(Failure(until, error.errcode, error.errmsg[:300], count, rejected))
         if lasting or count >= 3:
             code = "token_rejected" if rejected else "token_failed"
