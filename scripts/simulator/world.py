@@ -56,11 +56,14 @@ class World:
     client_msg_ids: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.people = People(self.accounts)
-        self.menus.update({a.id: dict(a.menu) for a in self.accounts.values() if a.menu is not None})
         self.tokens = Tokens(self.clock.now_ms, lambda account: self.faults.active("token_invalid_now", account))
         self._message_ids = itertools.count(7_000_000_000_000_000_000 + secrets.randbelow(10**15) * 1000)
         self._numbers = itertools.count(200_000_000 + secrets.randbelow(10**6))
+        self._populate()
+
+    def _populate(self) -> None:
+        self.people = People(self.accounts)
+        self.menus.update({a.id: dict(a.menu) for a in self.accounts.values() if a.menu is not None})
 
     def next_message_id(self) -> str:
         """A new 64-bit MsgId."""
@@ -103,12 +106,12 @@ class World:
             self.tokens.kill(fault.account, 42001, lambda account: self.accounts[account].wecom)
 
     def reset(self) -> None:
-        """Forget everything but accounts and time."""
+        """Forget everything but accounts, their access tokens, and time."""
         self.log.clear()
         self.faults.clear()
         for store in (self.cards, self.response_codes, self.task_ids, self.sent_requests, self.menus, self.media):
             store.clear()
         for more in (self.approvals, self.work_orders, self.webhook_sent_ms, self.client_msg_ids):
             more.clear()
-        self.__post_init__()
+        self._populate()
         self.log.publish("reset", {})

@@ -109,18 +109,6 @@ async def test_a_slow_model_is_seen_three_ways(page: Page) -> None:
     await page.wait("document.querySelectorAll('#phone-mp-sub .dot.timeout').length === 1")
 
 
-async def test_a_revoked_token_and_a_killed_worker_lose_nothing(page: Page, demo: Demo) -> None:
-    """Kill -9 the worker, revoke every token: the diagnosis still arrives by push."""
-    pid_file = demo.data_dir / "run" / "worker.pid"
-    before = pid_file.read_text()
-    await page.click("#revoke")
-    await page.click("#kill")
-    await page.wait("[...document.querySelectorAll('.toast')].some(t => t.textContent.includes('kill -9'))")
-    await page.click("#phone-wecom-main .chip", "诊断")
-    await page.wait(f"{answers('wecom-main')}.some(t => t.includes('检查'))", 60)
-    assert pid_file.read_text() != before
-
-
 async def test_it_stacks_on_a_narrow_screen(page: Page) -> None:
     """On a phone's width the chats stand under each other and nothing is cut off."""
     await page.size(390, 844)
@@ -155,3 +143,15 @@ async def test_a_picture_of_the_demo(page: Page, tmp_path: Path) -> None:
     path = Path(os.environ.get(PICTURE) or tmp_path / "demo.png")
     size = await page.picture(path)
     assert 20_000 < size <= MAX_PICTURE_BYTES
+
+
+async def test_a_revoked_token_and_a_killed_worker_lose_nothing(page: Page, demo: Demo) -> None:
+    """Kill -9 the worker, revoke every token: the diagnosis still arrives by push."""
+    pid_file = demo.data_dir / "run" / "worker.pid"
+    before = pid_file.read_text()
+    await page.click("#revoke")
+    await page.click("#kill")
+    await page.wait("[...document.querySelectorAll('.toast')].some(t => t.textContent.includes('kill -9'))")
+    await page.click("#phone-wecom-main .chip", "诊断")
+    await page.wait(f"{answers('wecom-main')}.some(t => t.includes('检查'))", 60)
+    assert pid_file.read_text() != before
