@@ -67,7 +67,7 @@ def _callback(services: Services, metrics: Metrics) -> Handler:
     handle = services.callbacks.handle
 
     async def callback(request: web.Request) -> web.StreamResponse:
-        started = time.monotonic()
+        started, close_after = time.monotonic(), False
         try:
             if request.method not in ("GET", "POST"):
                 reply = CallbackReply(405, b"yizhan callback: GET and POST only\n")
@@ -76,7 +76,7 @@ def _callback(services: Services, metrics: Metrics) -> Handler:
         except BodyRefused as refused:
             log(_logger, "callback.body_refused", account=request.match_info["account"], status=refused.status)
             reply = CallbackReply(refused.status, b"yizhan callback: the body is too large or too slow\n")
-            request.protocol.force_close()
+            close_after = True
         except Exception as error:  # noqa: BLE001 -- the boundary: drop the connection, so that the platform delivers again
             log(_logger, "callback.crashed", logging.ERROR, error=error)
             reply = CallbackReply(200, close=True)
@@ -84,7 +84,10 @@ def _callback(services: Services, metrics: Metrics) -> Handler:
         if reply.close:
             return _drop(request)
         metrics.acknowledge.observe(time.monotonic() - started)
-        return web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
+        response = web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
+        if close_after:
+            response.force_close()
+        return response
 
     return callback
 

@@ -312,7 +312,7 @@ async def test_the_queue_holds_ids_only(services: Services, valkey: str) -> None
         ]
         assert queue.job_ids == sorted(queue.job_ids)
         assert all(job_id.isalnum() for job_id in queue.job_ids)
-        assert all(0 < job.failure_ttl <= 86400 for job in queue.jobs)
+        assert all(job.failure_ttl is not None and 0 < job.failure_ttl <= 86400 for job in queue.jobs)
         assert all(connection.ttl(job.key) <= 86400 for job in queue.jobs)
 
 
