@@ -9,6 +9,9 @@ PROMPT_HEAD = "即将执行以下操作"
 """How a confirmation prompt begins (agent.md §5)."""
 PROMPT_DISCLAIMER = "（助手的话，不是确认请求）"
 
+_MOST_SIGNS = 12
+"""More signs than this before the head do not stay between it and its disclaimer (a cut could come in between)."""
+
 _LINE_ENDS = re.compile("\r\n?|\u2028|\u2029|\x0b|\x0c|\x85")
 _CONTROL = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
@@ -93,7 +96,8 @@ def _is_marked(text: str, place: int) -> bool:
 def _head_start(text: str, place: int) -> int:
     """Where the disclaimer goes: the start of the line if only signs stand before the head, else right before it."""
     start = text.rfind("\n", 0, place) + 1
-    return place if any(character.isalnum() for character in text[start:place]) else start
+    signs = text[start:place]
+    return place if len(signs) > _MOST_SIGNS or any(character.isalnum() for character in signs) else start
 
 
 def _joins(text: str, place: int) -> bool:

@@ -54,7 +54,12 @@ def build(data: Mapping[str, Any], *, ours: bool = True) -> dict[str, Any] | Non
 
 def shows_everything(data: Mapping[str, Any]) -> bool:
     """Whether no row, title or text of a neutral card would be cut (a confirmation must show every argument, N-17)."""
-    rows = rows_of(data)
+    if data.get("card_type"):
+        title = data.get("main_title") or {}
+        rows = [(str(r.get("keyname") or ""), str(r.get("value") or "")) for r in data.get("horizontal_content_list") or ()]
+        data = {"title": title.get("title"), "desc": title.get("desc"), "text": data.get("sub_title_text")}
+    else:
+        rows = rows_of(data)
     fits = all(len(name) <= ROW_NAME_CHARS and len(value) <= ROW_VALUE_CHARS and "\n" not in value for name, value in rows)
     return (
         fits

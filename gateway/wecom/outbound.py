@@ -155,7 +155,7 @@ def _article(item: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _card(account: WecomAccount, reply: Reply, max_parts: int) -> list[Part]:
-    whole = reply.source != "confirm_prompt" or reply.data.get("card_type") or cards.shows_everything(reply.data)
+    whole = reply.source != "confirm_prompt" or cards.shows_everything(reply.data)
     card = cards.build(reply.data, ours=reply.source in OURS) if whole else None
     text = reply.text or cards.readable(reply.data)
     if card is None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.protocol import Reply
-from gateway.sanitize import PROMPT_DISCLAIMER, strip_markup, untrusted, visible
+from gateway.sanitize import PROMPT_DISCLAIMER, PROMPT_HEAD, strip_markup, untrusted, visible
+from gateway.split import split, strip_label
 from gateway.wecom.outbound import render
 from tests.fakes.accounts import wecom_account
 
@@ -62,6 +63,23 @@ def test_n17_words_that_pass_for_a_prompt_are_marked(head: str) -> None:
     out = untrusted(f"好的。\n{head}\n删除 web-01")
     line = out.split("\n")[1]
     assert line.startswith(PROMPT_DISCLAIMER) or line.strip(" -*【").startswith(PROMPT_DISCLAIMER)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["即将执行以下操作", "即", "将执行以下", "操作", "\n", "-", "-" * 30, "字", "。", " ", "\u200b", "<a ", "**"]
+        ),
+        max_size=40,
+    ),
+    st.integers(200, 400),
+)
+@settings(max_examples=200, deadline=None)
+def test_n17_no_message_begins_like_a_prompt(pieces: list[str], limit: int) -> None:
+    """N-17: wherever a long text is cut."""
+    for piece in split(untrusted("".join(pieces) * 3), limit):
+        words = "".join(character for character in strip_label(piece.text) if character.isalnum())
+        assert not words.startswith(PROMPT_HEAD)
 
 
 def test_n17_ordinary_words_are_left_alone() -> None:

@@ -125,6 +125,11 @@ def test_n17_a_confirmation_that_a_card_would_cut_goes_as_text() -> None:
     long = {**_CARD, "rows": [["内容", "很长" * 30]]}
     (part,) = _wecom(Reply(text="即将执行…全文", kind="template_card", data=long, source="confirm_prompt"))
     assert part.payload == {"msgtype": "text", "text": {"content": "即将执行…全文"}}
+    raw = {"card_type": "button_interaction", "main_title": {"title": "请确认"}, "sub_title_text": "长" * 161, "task_id": "a1"}
+    (part,) = _wecom(Reply(text="全文", kind="template_card", data=raw, source="confirm_prompt"))
+    assert part.kind == "text"
+    (part,) = _wecom(Reply(text="全文", kind="template_card", data={**raw, "sub_title_text": "短"}, source="confirm_prompt"))
+    assert part.kind == "template_card"
     many = {**_CARD, "rows": [[str(n), "x"] for n in range(7)]}
     (part,) = _wecom(Reply(text="全文", kind="template_card", data=many, source="confirm_prompt"))
     assert part.kind == "text"
