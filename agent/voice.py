@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent import texts
+from agent.audio import AudioUnreadable, prepare
 from agent.llm.router import DataPermission
 from agent.protocol import Attachment, Deadline, InboundMessage
 from agent.services import AgentServices
@@ -34,6 +35,8 @@ async def _voice(
         return "", texts.MEDIA_UNREADABLE["voice"]
     try:
         return await _transcribe(services, message, recording, deadline, permission), None
+    except AudioUnreadable:
+        return "", texts.MEDIA_UNREADABLE["voice"]
     except YizhanError:
         return "", texts.VOICE_NOT_HEARD
 
@@ -43,7 +46,7 @@ async def _transcribe(
 ) -> str:
     if services.fetch_media is None:
         raise YizhanError("nobody can download media")
-    name, audio = await services.fetch_media(message, recording)
+    name, audio = await prepare(*await services.fetch_media(message, recording))
     bound = Deadline(min(deadline.at, services.clock.monotonic() + _TRANSCRIBE_S))
     return await services.router.transcribe(name, audio, bound, permission)
 
