@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -75,7 +76,7 @@ def postgres_server() -> Iterator[tuple[Path, int]]:
         yield programs, port
     finally:
         if process is not None:
-            _stop(process)
+            _stop(process, signal.SIGINT)  # PostgreSQL's fast shutdown: does not wait for clients
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -149,8 +150,8 @@ def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str
         time.sleep(0.05)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()  # for PostgreSQL a smart shutdown: the tests' connections are closed by now
+def _stop(process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGTERM) -> None:
+    process.send_signal(how)
     try:
         process.wait(10)
     except subprocess.TimeoutExpired:
