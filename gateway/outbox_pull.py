@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
 from gateway.account_state import clear_trouble, read_account
 from gateway.channel import Channel, Part
@@ -38,7 +38,8 @@ def pull(
 ) -> PulledPart | None:
     """Hand over the oldest parked part that may travel passively; the rest of its page follows by push where there is push."""
     columns = (ROWS.c.seq, ROWS.c.group_id, ROWS.c.part, ROWS.c.account_id, ROWS.c.kind, ROWS.c.payload, ROWS.c.idempotency_key)
-    query = select(*columns).where(_parked(conversation_id), ROWS.c.next_attempt_at_ms > now_ms).order_by(ROWS.c.seq).limit(20)
+    fresh = or_(ROWS.c.next_attempt_at_ms.is_(None), ROWS.c.next_attempt_at_ms > now_ms)
+    query = select(*columns).where(_parked(conversation_id), fresh).order_by(ROWS.c.seq).limit(20)
     for row in connection.execute(query).mappings().all():
         part = unpack(row["payload"], late=True)
         channel = channels.get(row["account_id"])
