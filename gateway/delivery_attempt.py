@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from config.clock import Clock
 from config.database import Database
 from config.errors import DatabaseBusy, YizhanError
-from config.logging import INFO, get_logger, log
+from config.logging import get_logger, log
 from gateway import outbox_claims, texts
 from gateway.account_state import record_capability, set_trouble, store_account
 from gateway.alerts import Alerts
@@ -183,18 +183,22 @@ class Sender:
         row, values = claim.row, verdict.values
         if self._observe is not None:
             self._observe(row["account_id"], verdict.action.value, verdict.after)
-        log(
-            _logger,
-            f"outbox.{'retry' if verdict.after == 'pending' else verdict.after}" if held else "outbox.lost",
-            INFO if verdict.after == "sent" else logging.WARNING,
-            account=row["account_id"],
-            group=row["group_id"],
-            part=row["part"],
-            attempt=row["attempts"] + 1,
-            errcode=values.get("errcode"),
-            errmsg=values.get("errmsg"),
-            age_ms=self._clock.now_ms() - row["created_at_ms"],
-        )
+        if not held:
+            log(_logger, "outbox.lost", logging.WARNING, group=row["group_id"], part=row["part"])
+            return
+        told = {
+            "account": row["account_id"],
+            "group": row["group_id"],
+            "part": row["part"],
+            "attempt": row["attempts"] + 1,
+            "errcode": values.get("errcode"),
+            "errmsg": values.get("errmsg"),
+            "age_ms": self._clock.now_ms() - row["created_at_ms"],
+        }
+        if verdict.after == "sent":
+            log(_logger, "outbox.sent", via="push", **told)
+        else:
+            log(_logger, "outbox.failed", logging.WARNING, treatment=verdict.action.value, status=verdict.after, **told)
 
     def _apply(self, connection: Connection, claim: Claimed, verdict: Verdict) -> bool:
         row = claim.row
