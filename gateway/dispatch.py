@@ -23,7 +23,7 @@ from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
 from gateway.outbox_rows import offer_more
 from gateway.turns import TurnRunner
-from gateway.waiters import Waiters
+from gateway.waiters import Waiter, Waiters
 from memory.keys import conversation_id
 from memory.models import Conversation as ConversationRow
 
@@ -68,17 +68,19 @@ class Dispatcher:
         arrival = Arrival(message, lane)
         if lane in ("turn", "single") and not self._runner.is_draining(arrival.conversation_id):
             arrival = Arrival(message, lane, self._runner.owner)
+        storing = asyncio.ensure_future(self._first_seen(channel, arrival, deadline))
         try:
             async with asyncio.timeout(max(0.05, deadline - time.monotonic())):
-                seen = await asyncio.shield(asyncio.ensure_future(self._first_seen(channel, arrival)))
+                seen, waiter = await asyncio.shield(storing)
         except (TimeoutError, DatabaseBusy) as error:
             log(_logger, "inbound.not_stored", account=message.account_id, code=type(error).__name__)
+            storing.add_done_callback(self._nobody_waits)
             return CLOSE
         if lane == "none":
             return _acknowledge(channel)
         if seen.status == "refused":
             return self._passive(channel, Part("text", {}, texts.TOO_MUCH), message, opened)
-        return await self._race(channel, message, opened, seen, arrival, started, deadline)
+        return await self._race(channel, message, opened, seen, waiter, arrival, started, deadline)
 
     async def run_waiting(self, conversation: str, channels: dict[str, Channel]) -> None:
         """Work off everything that waits in a conversation (after a crash, or when the worker is asked to)."""
@@ -91,8 +93,9 @@ class Dispatcher:
         if task is not None:
             await asyncio.wait({task})
 
-    async def _first_seen(self, channel: Channel, arrival: Arrival) -> Seen:
-        """Store, then start the answer; even when the handler gave up waiting, what was stored is worked on."""
+    async def _first_seen(self, channel: Channel, arrival: Arrival, deadline: float) -> tuple[Seen, Waiter | None]:
+        """Store, take a place among those who wait, then start the answer; even when the handler gave up waiting, what
+        was stored is worked on."""
         seen = await self._inbox.first_seen(arrival)
         log(
             _logger,
@@ -103,7 +106,8 @@ class Dispatcher:
             lane=arrival.lane,
         )
         if arrival.lane == "none" or seen.status not in OPEN:
-            return seen
+            return seen, None
+        waiter = self._waiters.expect(seen.seq, deadline)
         if arrival.lane == "fast":
             if seen.new:
                 self._fast.start(channel, arrival.message, seen.seq, seen.session_id or "")
@@ -111,7 +115,13 @@ class Dispatcher:
             self._runner.start(arrival.conversation_id, seen.fence)
         if seen.flushed:
             await self._runner.ring_outbox(arrival.conversation_id)
-        return seen
+        return seen, waiter
+
+    def _nobody_waits(self, storing: asyncio.Future[tuple[Seen, Waiter | None]]) -> None:
+        """The handler is gone already when the message is stored at last."""
+        waiter = None if storing.cancelled() or storing.exception() is not None else storing.result()[1]
+        if waiter is not None:
+            self._waiters.leave(waiter)
 
     async def _race(
         self,
@@ -119,11 +129,12 @@ class Dispatcher:
         message: InboundMessage,
         opened: Opened,
         seen: Seen,
+        waiter: Waiter | None,
         arrival: Arrival,
         started: float,
         deadline: float,
     ) -> CallbackReply:
-        answered, group = await self._await_answer(seen, deadline)
+        answered, group = await self._await_answer(seen, waiter, deadline)
         if answered:
             return await self._hand_over(channel, message, opened, seen, group, deadline)
         log(_logger, "turn.deferred", seq=seen.seq, account=message.account_id)
@@ -131,23 +142,26 @@ class Dispatcher:
             return await self._late_with_push(channel, message, opened, seen, arrival)
         return await self._late_without_push(channel, message, opened, seen, started)
 
-    async def _await_answer(self, seen: Seen, deadline: float) -> tuple[bool, str | None]:
+    async def _await_answer(self, seen: Seen, waiter: Waiter | None, deadline: float) -> tuple[bool, str | None]:
         """Wait for the answer made here, or look for one made by another process (SQL is the truth)."""
-        if seen.status not in OPEN:
+        if waiter is None:
             return True, seen.answer_group
-        while True:
-            now = time.monotonic()
-            until = deadline if seen.new else min(deadline, now + _POLL_S)
-            answered, group = await self._waiters.wait(seen.seq, until)
-            if answered:
-                return True, group
-            if until >= deadline:
-                return False, None
-            row = await self._database.read(
-                lambda c: c.execute(select(_ROW.c.status, _ROW.c.answer_group).where(_ROW.c.seq == seen.seq)).one()
-            )
-            if row.status not in OPEN:
-                return True, row.answer_group
+        try:
+            while True:
+                now = time.monotonic()
+                until = deadline if seen.new else min(deadline, now + _POLL_S)
+                answered, group = await waiter.wait(until)
+                if answered:
+                    return True, group
+                if until >= deadline:
+                    return False, None
+                row = await self._database.read(
+                    lambda c: c.execute(select(_ROW.c.status, _ROW.c.answer_group).where(_ROW.c.seq == seen.seq)).one()
+                )
+                if row.status not in OPEN:
+                    return True, row.answer_group
+        finally:
+            self._waiters.leave(waiter)
 
     async def _hand_over(
         self, channel: Channel, message: InboundMessage, opened: Opened, seen: Seen, group: str | None, deadline: float
