@@ -226,7 +226,8 @@ def _state_of(row: RowMapping) -> str:
     state: str = _STATUS.get(row["status"]) or str(row["status"])
     reason = _PARK.get(row["park_reason"] or "", row["park_reason"])
     tries = f"，试过 {row['attempts']} 次" if row["attempts"] else ""
-    code = f"，平台答 {row['errcode']}：{row['errmsg'] or ''}" if row["errcode"] else ""
+    told = f"平台答 {row['errcode']}：{row['errmsg'] or ''}" if row["errcode"] else row["errmsg"]
+    code = f"，{told}" if told else ""
     return state + (f"（{reason}）" if reason else "") + tries + code
 
 
