@@ -6,27 +6,28 @@ import asyncio
 import time
 from dataclasses import replace
 
-from agent.fastlane import FastAnswer
 from sqlalchemy import Connection, update
-from tools.confirm import Executor
 
 from agent import fastlane
-from agent.commands import fast_command
+from agent.commands import fast_command, ordered_command
+from agent.fastlane import FastAnswer
 from agent.protocol import Conversation, InboundMessage, Reply
 from agent.services import AgentServices
 from config.columns import table_of
 from config.errors import YizhanError
 from config.logging import get_logger, log
-from gateway import texts
+from gateway import texts, wire
 from gateway.answers import Stored, store_answer
 from gateway.capabilities import Capabilities
 from gateway.channel import Channel
 from gateway.events import fixed_reply, welcome
+from gateway.lanes import Lane
 from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
 from gateway.turns import TurnRunner
 from gateway.waiters import Waiters
 from memory.keys import conversation_id
+from tools.confirm import Executor
 
 _ROW = table_of(Inbound)
 _logger = get_logger(__name__)
@@ -71,12 +72,13 @@ class FastLane:
     async def answer(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
         """Decide, commit, announce; a confirmed action then runs under its own lease."""
         where = _where(message, seq, session_id)
-        command = fast_command(message, channel.account.bot_name) if message.event is None else None
+        words = _words_of(message)
+        command = fast_command(words, channel.account.bot_name)
         if command is not None and command.name == "pull" and await self._pull(where, seq):
             return
         found = await self._decide(channel, message, where)
         if found is None:
-            await self._hand_over(message, seq)
+            await self._hand_over(words, seq, "single" if message.event is not None else "turn")
             return
         replies = () if found.action_id is not None and not found.replies else found.replies
         stored = await self._commit(channel, message, seq, where, replies, found)
@@ -121,8 +123,10 @@ class FastLane:
         if message.event.name in ("card_click", "card_menu"):
             return await fastlane.card(self._services, message, where, capability)
         if message.event.name == "menu_click":
-            typed = replace(message, kind="text", text=message.event.key or "", event=None)
-            return await fastlane.command_only(self._services, typed, where, capability) or FastAnswer(
+            words = _words_of(message)
+            if ordered_command(words) is not None:
+                return None
+            return await fastlane.command_only(self._services, words, where, capability) or FastAnswer(
                 replies=(Reply(texts.MENU_UNKNOWN),)
             )
         return FastAnswer(replies=())
@@ -175,10 +179,18 @@ class FastLane:
         elif group is not None:
             await self._services.bell.ring("outbox", group)
 
-    async def _hand_over(self, message: InboundMessage, seq: int) -> None:
-        """Ordinary talk after all (好的 with nothing open): it waits its turn like any other."""
-        await self._services.database.write(lambda c: c.execute(update(_ROW).where(_ROW.c.seq == seq).values(lane="turn")))
-        self._runner.start(_where(message, seq, "").conversation_id)
+    async def _hand_over(self, words: InboundMessage, seq: int, lane: Lane) -> None:
+        """Ordinary talk after all (好的 with nothing open), or 新会话 from a menu: it waits its turn like any other."""
+        values = {"lane": lane, "body": wire.to_json(words)}
+        await self._services.database.write(lambda c: c.execute(update(_ROW).where(_ROW.c.seq == seq).values(**values)))
+        self._runner.start(_where(words, seq, "").conversation_id)
+
+
+def _words_of(message: InboundMessage) -> InboundMessage:
+    """A click on a menu key says the key's words, though nobody typed them; anything else says what it says."""
+    if message.event is None or message.event.name != "menu_click":
+        return message
+    return replace(message, kind="text", text=message.event.key or "", event=None)
 
 
 def _where(message: InboundMessage, seq: int, session_id: str) -> Conversation:

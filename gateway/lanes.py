@@ -21,10 +21,12 @@ def lane_of(message: InboundMessage, account: WecomAccount | MpAccount) -> Lane:
         return "fast" if message.event is not None and message.event.name in _ANSWERED_EVENTS else "none"
     if message.kind == "unsupported" or message.id_type == "system":
         return "fast" if message.id_type != "system" else "none"
+    if message.kind == "voice" and fast_command(message, account.bot_name) is not None:
+        return "fast"  # 继续 or 停止, spoken: a decision it is never (N-16)
     if message.kind != "text" or not message.typed:
         return "single"
     if message.menu_item_id or message.text.strip() in account.replies:
         return "fast"
-    if read_decision(message.text) is not None or fast_command(message) is not None:
+    if read_decision(message.text) is not None or fast_command(message, account.bot_name) is not None:
         return "fast"
-    return "single" if ordered_command(message) is not None else "turn"
+    return "single" if ordered_command(message, account.bot_name) is not None else "turn"

@@ -67,6 +67,7 @@ class Sender:
 
 
 SYSTEM_PEER = "sys"
+_AFTER_MENTION = ",，:：、"
 
 
 def message(source: Source, sender: Sender, *, bot_name: str | None) -> InboundMessage:
@@ -148,13 +149,13 @@ def event_message(source: Source, sender: Sender, happened: Event, *, create_tim
 
 
 def without_mention(text: str, bot_name: str | None) -> str:
-    """The text less a leading ``@bot_name`` and the space after it; every other ``@word`` stays (CB-21)."""
-    if not bot_name or not text.startswith(f"@{bot_name}"):
+    """The text less a leading ``@bot_name`` and what parts it from the rest; every other ``@word`` stays (CB-21)."""
+    if not bot_name or text[:1] not in ("@", "＠") or not text.startswith(bot_name, 1):
         return text
     rest = text[len(bot_name) + 1 :]
-    if rest and not rest[0].isspace():
+    if rest and not rest[0].isspace() and rest[0] not in _AFTER_MENTION:
         return text
-    return rest.lstrip()
+    return rest.lstrip().lstrip(_AFTER_MENTION).lstrip()
 
 
 def _text(kind: MessageKind, fields: Mapping[str, Any], bot_name: str | None) -> str:

@@ -47,8 +47,11 @@ async def test_fast_words(assistant: Assistant, text: str, name: str) -> None:
     assert command.only_if_parked == (text == "１")
 
 
-@pytest.mark.parametrize(("text", "name"), [("新会话", "new_session"), ("/重试", "retry"), ("诊断", "doctor")])
+@pytest.mark.parametrize(
+    ("text", "name"), [("新会话", "new_session"), ("/reset", "new_session"), ("/重试", "retry"), ("诊断", "doctor")]
+)
 async def test_ordered_words(assistant: Assistant, text: str, name: str) -> None:
+    """CB-20: /reset is a command, never a question to the model."""
     assert ordered_command(assistant.message(text)) == Command(name)  # type: ignore[arg-type]
     assert fast_command(assistant.message(text)) is None
 

@@ -78,7 +78,16 @@ def test_mentions_that_are_not_ours_stay(bot_name: str | None) -> None:
         assert wecom({**TEXT, "Content": text}, bot_name=bot_name).text == text
 
 
-@pytest.mark.parametrize(("text", "left"), [("@小助手 帮我", "帮我"), ("@小助手\u2005\n  帮我 ", "帮我 "), ("@小助手", "")])
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("@小助手 帮我", "帮我"),
+        ("@小助手\u2005\n  帮我 ", "帮我 "),
+        ("@小助手", ""),
+        ("@小助手，帮我", "帮我"),
+        ("＠小助手: 帮我", "帮我"),
+    ],
+)
 def test_our_own_mention_at_the_start_goes(text: str, left: str) -> None:
     """CB-21: only where the settings give the bot a name."""
     assert wecom({**TEXT, "Content": text}, bot_name="小助手").text == left
