@@ -99,6 +99,27 @@ class Executor:
             return None
         return await self._finish(row, fence, end, reserve_ms)
 
+    async def decide_here(self, action_id: str, user_id: str, *, agreed: bool) -> str:
+        """For the command line: the requester, in front of us, agreed or not; runs it and returns what came of it."""
+        now = self._clock.now_ms()
+        values = {
+            "status": "confirmed" if agreed else "rejected",
+            "decided_by": user_id,
+            "decided_via": "cli",
+            "decided_at_ms": now,
+        }
+        mine = (ACTIONS.c.id == action_id) & (ACTIONS.c.requester_id == user_id) & (ACTIONS.c.expires_at_ms > now)
+        statement = update(ACTIONS).where(mine, ACTIONS.c.status == "pending").values(**values)
+        if await self._database.write(lambda c: c.execute(statement).rowcount) == 1 and agreed:
+            await self.execute(action_id)
+        row = await self._database.read(lambda c: c.execute(select(ACTIONS).where(ACTIONS.c.id == action_id)).one())
+        return str(row.result_text or texts.STATES[row.status].format(summary=row.summary, result=row.summary))
+
+    async def status(self, action_id: str) -> str:
+        """An action's status."""
+        query = select(ACTIONS.c.status).where(ACTIONS.c.id == action_id)
+        return str(await self._database.read(lambda c: c.execute(query).scalar_one()))
+
     def _tool(self, row: Action) -> Tool | None:
         return self._registry.exact(row.tenant_id, row.tool, json.loads(row.args_json))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tools import texts
-from tools.schema_rules import Path, Rule, Run, TooComplex, canonical, fits_type, type_name
+from tools.schema_rules import Path, Rule, Run, TooComplex, canonical, fits_type, show_path, type_name
 
 _MAX_DEPTH = 64
 
@@ -248,7 +248,8 @@ def choice_rule(nodes: list[Node], *, only_one: bool) -> ObjectRule:
 
 
 def _report_best(path: Path, run: Run, branches: list[Run]) -> None:
-    inside = [branch for branch in branches if branch.problems[0].code != "type" or len(branch.problems) > 1]
+    here = show_path(path)
+    inside = [branch for branch in branches if any(p.code != "type" or p.path != here for p in branch.problems)]
     if inside:
         run.problems += min(inside, key=_distance).problems
         return
