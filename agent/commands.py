@@ -36,7 +36,7 @@ _FAST: dict[str, Command] = {
     **dict.fromkeys(("重新发起", "reissue"), Command("reissue")),
 }
 _ORDERED: dict[str, Command] = {
-    **dict.fromkeys(("新会话", "新对话", "new"), Command("new_session")),
+    **dict.fromkeys(("新会话", "新对话", "new", "重置", "重置会话", "reset"), Command("new_session")),
     **dict.fromkeys(("重试", "retry", "再试一次"), Command("retry")),
     **dict.fromkeys(("诊断", "doctor"), Command("doctor")),
 }
@@ -100,7 +100,7 @@ def help_text(services: AgentServices, message: InboundMessage, capability: Capa
     """帮助: only what this person may use."""
     names: list[str] = ["status", "new_session", "stop", "pull", "retry"]
     if capability.trusted:
-        names += ["tools", "pending"]
+        names += ["tools", "pending", "decide", "reissue"]
     if is_operator(services.settings, message):
         names.append("doctor")
     lines = "\n".join(f"· {texts.HELP_LINES[name]}" for name in names)

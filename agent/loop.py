@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from agent import texts
-from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolCall, ToolOffer
+from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolCall, ToolOffer, estimate_tokens
 from agent.llm.router import DataPermission, RouteLog, Router
 from agent.ports import StopSignal
 from agent.protocol import Deadline, Outcome, Reply, Write
@@ -49,6 +49,8 @@ class LoopResult:
     model_calls: int = 0
     tool_calls: int = 0
     error_code: str | None = None
+    ended_by: str | None = None
+    """The budget that ended it, for ``partial``."""
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class Loop:
         history = list(messages)
         offers = self.tools.offered()
         try:
-            while (ended := self._budget_ended()) is None:
+            while (ended := self._budget_ended(history)) is None:
                 reply = await self._ask(history, offers)
                 if not reply.tool_calls:
                     return self._answer(reply.text)
@@ -158,12 +160,14 @@ class Loop:
                 pending.cancel()
             await asyncio.gather(task, waiter, return_exceptions=True)
 
-    def _budget_ended(self) -> str | None:
+    def _budget_ended(self, history: Sequence[ChatMessage]) -> str | None:
+        """The budget that has ended, or None. Tokens are the second fence (R-23): what the next call would read counts."""
         if self.result.model_calls >= self.limits.model_calls:
             return "model_calls"
         if self.result.tool_calls >= self.limits.tool_calls:
             return "tool_calls"
-        if self.log.prompt_tokens + self.log.completion_tokens >= self.limits.turn_tokens:
+        used = self.log.prompt_tokens + self.log.completion_tokens
+        if used + sum(estimate_tokens(message.content) for message in history) > self.limits.turn_tokens:
             return "tokens"
         return "time" if self.deadline.remaining_s(self.clock.monotonic()) <= 0 else None
 
@@ -186,6 +190,7 @@ class Loop:
         return self.result
 
     def _partial(self, why: str) -> LoopResult:
+        self.result.ended_by = why
         reason = texts.PARTIAL_WHY[why]
         found = [*self._said, *self._found]
         if found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, select
 
 from agent import texts
+from agent.commands import ordered_command
 from agent.protocol import Conversation, InboundMessage
 from agent.services import AgentServices
 from config.columns import table_of
@@ -32,6 +33,8 @@ async def retry(services: AgentServices, where: Conversation) -> InboundMessage 
         ).first()
         return None if row is None else str(row.summary)
 
+    if source is not None and ordered_command(source) is not None:
+        source = None  # 重试 of a 重试 would go round for ever
     summary = await services.database.read(unclear)
     if summary is not None:
         return texts.RETRY_UNKNOWN.format(summary=texts.short(summary, 60))

@@ -28,6 +28,8 @@ HELP_LINES: dict[str, str] = {
     "retry": "重试：把没完成的那条再做一次",
     "tools": "工具：列出我能用的工具",
     "pending": "待确认：列出等你确认的操作",
+    "decide": "确认 N、取消 N、全部取消：回答等你确认的操作",
+    "reissue": "重新发起：把过期的操作再确认一次",
     "doctor": "诊断：检查系统（管理员）",
 }
 OPEN_ACTIONS = "等用户本人确认、还没有执行的操作：{lines}"

@@ -206,7 +206,7 @@ def finish(
         lines = [Line("user", text), Line("assistant", "\n".join(reply.text for reply in replies))]
     if not _remembers(run):
         lines, state = [], {key: state[key] for key in ("told_rule",) if key in state}
-    writes.append(_session_rows(run, epoch, state, lines))
+    writes.append(_session_rows(run, epoch, state, lines, overrun=result.ended_by == "tokens"))
     error_code = result.error_code if result.outcome == "failed" else None
     return TurnResult(replies, result.outcome, tuple(writes), error_code=error_code)
 
@@ -237,7 +237,7 @@ def _bot_name(run: Run) -> str | None:
     return account.bot_name if account is not None else None
 
 
-def _session_rows(run: Run, epoch: Epoch, state: dict[str, Any], lines: list[Line]) -> Write:
+def _session_rows(run: Run, epoch: Epoch, state: dict[str, Any], lines: list[Line], *, overrun: bool) -> Write:
     where, now_ms, turn_id = run.where, run.services.clock.now_ms(), run.turn_id
 
     def write(connection: Connection) -> None:
@@ -253,6 +253,8 @@ def _session_rows(run: Run, epoch: Epoch, state: dict[str, Any], lines: list[Lin
             turn_id=turn_id,
             inbound_seq=where.inbound_seq,
         )
+        if overrun:
+            epochs.close(connection, where.session_id, "budget", now_ms)
 
     return write
 

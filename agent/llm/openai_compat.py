@@ -110,6 +110,7 @@ class OpenAICompatible:
             request["tools"] = [_wire_tool(tool) for tool in tools]
         if self._stream:
             request["stream"] = True
+            request["stream_options"] = {"include_usage": True}
         answer: Assembled = await self._guarded(self._send(request))
         return answer
 

@@ -67,7 +67,7 @@ class StreamJoiner:
             raise ModelError("empty", "an empty stream")
         if self._finish is None:
             raise ModelError("bad_body", "the stream ended before the answer did")
-        return Assembled("".join(self._text), tuple(self._calls), self._usage, self._finish)
+        return Assembled(without_thoughts("".join(self._text)), tuple(self._calls), self._usage, self._finish)
 
     def _take(self, delta: Any, *, streamed: bool) -> None:
         if delta is None:
@@ -112,6 +112,13 @@ class StreamJoiner:
     def _take_usage(self, usage: Any) -> None:
         if usage is not None and isinstance(getattr(usage, "prompt_tokens", None), int):
             self._usage = Usage(usage.prompt_tokens, usage.completion_tokens or 0)
+
+
+def without_thoughts(text: str) -> str:
+    """The answer without what a reasoning model thought aloud before it (``<think>...</think>``, or an unclosed one)."""
+    if "</think>" in text:
+        return text.rpartition("</think>")[2].lstrip()
+    return "" if text.lstrip().startswith("<think>") else text
 
 
 def checked_calls(calls: Sequence[RawCall], draft: ModelReply) -> tuple[ToolCall, ...]:

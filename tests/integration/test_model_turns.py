@@ -13,7 +13,7 @@ import pytest
 from agent import texts
 from agent.models import Turn
 from config.clock import Clock
-from memory.models import Message
+from memory.models import Message, Session
 from tests.fakes.assistant import PULL, Assistant, FakeStop, make_assistant, settings_for
 from tests.fakes.model_server import Answer, ModelServer, broken, call, model_server, say
 from tools.base import Tool, ToolContext, ToolResult
@@ -187,8 +187,8 @@ async def test_budget_of_model_calls_ends_with_what_was_found(assistant: Assista
 
 
 async def test_budget_of_tokens(tmp_path: Path, server: ModelServer) -> None:
-    made = await with_models(tmp_path, route(server), turn_tokens=150)
-    server.rule = lambda request: Answer("", (("look", {"host": "web-01"}),), usage=(100, 60))
+    made = await with_models(tmp_path, route(server), turn_tokens=1000)
+    server.rule = lambda request: Answer("", (("look", {"host": "web-01"}),), usage=(600, 300))
     result = await made.say("看看")
     assert "内容太长" in result.text
     assert len(server.requests) == 1
@@ -349,3 +349,37 @@ async def test_context_of_turn_30_is_no_larger_than_that_of_turn_20(assistant: A
         await assistant.say(f"第 {number:03} 个问题，说明一下" + "内容" * 40)
     sizes = [row.context_chars for row in await assistant.rows(Turn)]
     assert sizes[29] <= max(sizes[12:20])
+
+
+async def test_what_a_model_thought_aloud_is_not_sent(assistant: Assistant, server: ModelServer) -> None:
+    server.then(say("<think>用户在打招呼</think>\n\n你好。"))
+    assert (await assistant.say("你好")).text == "你好。"
+
+
+async def test_a_request_that_would_overrun_the_tokens_is_not_made(tmp_path: Path, server: ModelServer) -> None:
+    """R-23: characters first, estimated tokens as a second fence; the session ends with the overrun."""
+    made = await with_models(tmp_path, route(server), turn_tokens=2000)
+    result = await made.say("长" * 3000)
+    assert result.outcome == "partial"
+    assert "内容太长" in result.text
+    assert server.requests == []
+    (session,) = await made.rows(Session)
+    assert session.end_reason == "budget"
+    await made.say("短一点")
+    assert len(await made.rows(Session)) == 2
+    await made.close()
+
+
+async def test_retry_of_a_retry_ends(assistant: Assistant, server: ModelServer) -> None:
+    assistant.ops.source = assistant.message("重试")
+    assert (await assistant.say("重试")).text == texts.RETRY_NOTHING
+
+
+async def test_a_change_takes_the_place_of_the_open_action(assistant: Assistant, server: ModelServer) -> None:
+    """A new call of the same tool after 改成… supersedes; it is proposed, not run."""
+    server.then(call("restart", {"host": "web-01"}), call("restart", {"host": "web-02"}))
+    await assistant.say("重启 web-01")
+    await assistant.say("改成web-02")
+    rows = await assistant.rows(PendingAction)
+    assert [(row.status, row.revision) for row in rows] == [("superseded", 1), ("pending", 2)]
+    assert RAN == []

@@ -9,8 +9,10 @@ import pytest
 
 from agent import texts
 from agent.models import Turn
+from agent.protocol import Capability, Deadline
+from agent.turn import run_turn
 from memory.models import Message, Session
-from tests.fakes.assistant import PULL, Assistant, make_assistant
+from tests.fakes.assistant import PULL, PUSH, Assistant, FakeStop, make_assistant
 
 
 @pytest.fixture
@@ -58,3 +60,24 @@ async def test_doctor_is_for_operators_and_promises_what_the_channel_can_do(assi
     assert result.job.name == "doctor"
     assistant.capability = PULL
     assert "继续" in (await assistant.say("诊断")).text
+
+
+async def test_plain_mode_accounts_get_no_memory_and_no_tools(assistant: Assistant) -> None:
+    """N-11: whoever can forge the query string could be anyone."""
+    assistant.capability = Capability(can_push=False, can_card=False, can_menu=False, trusted=False)
+    result = await assistant.say("把web-01的内存告警建一个待办")
+    assert texts.RULE_CAN_NOTHING in result.text
+    assert await assistant.rows(Message) == []
+
+
+async def test_a_turn_writes_nothing_by_itself(assistant: Assistant) -> None:
+    """Everything a turn stores is committed by its caller, under the fence (N-02)."""
+    where = await assistant.where()
+    deadline = Deadline(assistant.services.clock.monotonic() + 60)
+    message = assistant.message("讲个笑话")
+    result = await run_turn(assistant.services, message, where, deadline, PUSH, FakeStop())
+    assert result.writes
+    assert await assistant.rows(Turn) == []
+    assert await assistant.rows(Message) == []
+    await assistant.commit(result)
+    assert len(await assistant.rows(Turn)) == 1
