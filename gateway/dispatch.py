@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, select, update
@@ -11,7 +13,7 @@ from sqlalchemy import Connection, func, select, update
 from agent.protocol import InboundMessage
 from config.columns import table_of
 from config.database import Database
-from config.errors import DatabaseBusy, YizhanError
+from config.errors import YizhanError
 from config.logging import get_logger, log
 from gateway import texts, wire
 from gateway.capabilities import Capabilities
@@ -37,6 +39,15 @@ _POLL_S = 0.2
 _LAST_DELIVERY = 3
 _TAKE_S = 0.45
 """How long past the deadline the row may take to be handed over; still inside the platform's five seconds."""
+
+
+@dataclass(slots=True)
+class _Handler:
+    """One waiting HTTP handler: until when (monotonic), its place among the waiters, whether it gave up."""
+
+    deadline: float
+    waiter: Waiter | None = None
+    gone: bool = False
 
 
 class Dispatcher:
@@ -68,19 +79,21 @@ class Dispatcher:
         arrival = Arrival(message, lane)
         if lane in ("turn", "single") and not self._runner.is_draining(arrival.conversation_id):
             arrival = Arrival(message, lane, self._runner.owner)
-        storing = asyncio.ensure_future(self._first_seen(channel, arrival, deadline))
-        try:
-            async with asyncio.timeout(max(0.05, deadline - time.monotonic())):
-                seen, waiter = await asyncio.shield(storing)
-        except (TimeoutError, DatabaseBusy) as error:
-            log(_logger, "inbound.not_stored", account=message.account_id, code=type(error).__name__)
-            storing.add_done_callback(self._nobody_waits)
+        handler = _Handler(deadline)
+        stored = self._inbox.submit(arrival)
+        stored.add_done_callback(lambda done: self._begin(channel, arrival, handler, done))
+        await asyncio.wait((stored,), timeout=max(0.05, deadline - time.monotonic()))
+        error = TimeoutError() if not stored.done() else stored.exception()
+        if error is not None:
+            handler.gone = True
+            log(_logger, "inbound.not_stored", logging.ERROR, account=message.account_id, code=type(error).__name__)
             return CLOSE
+        seen = stored.result()
         if lane == "none":
             return _acknowledge(channel)
         if seen.status == "refused":
             return self._passive(channel, Part("text", {}, texts.TOO_MUCH), message, opened)
-        return await self._race(channel, message, opened, seen, waiter, arrival, started, deadline)
+        return await self._race(channel, message, opened, seen, handler.waiter, arrival, started, deadline)
 
     async def run_waiting(self, conversation: str, channels: dict[str, Channel]) -> None:
         """Work off everything that waits in a conversation (after a crash, or when the worker is asked to)."""
@@ -93,35 +106,32 @@ class Dispatcher:
         if task is not None:
             await asyncio.wait({task})
 
-    async def _first_seen(self, channel: Channel, arrival: Arrival, deadline: float) -> tuple[Seen, Waiter | None]:
-        """Store, take a place among those who wait, then start the answer; even when the handler gave up waiting, what
-        was stored is worked on."""
-        seen = await self._inbox.first_seen(arrival)
+    def _begin(self, channel: Channel, arrival: Arrival, handler: _Handler, stored: asyncio.Future[Seen]) -> None:
+        """Take the handler's place among those who wait, then start the answer of what was just stored; what was stored
+        is worked on even when its handler gave up."""
+        if stored.cancelled() or stored.exception() is not None:
+            return
+        seen = stored.result()
         log(
             _logger,
             "inbound.stored" if seen.new else "inbound.duplicate",
+            logging.DEBUG if arrival.lane == "none" else logging.INFO,
             seq=seen.seq,
             account=arrival.message.account_id,
             kind=arrival.message.kind,
             lane=arrival.lane,
         )
         if arrival.lane == "none" or seen.status not in OPEN:
-            return seen, None
-        waiter = self._waiters.expect(seen.seq, deadline)
+            return
+        if not handler.gone:
+            handler.waiter = self._waiters.expect(seen.seq, handler.deadline)
         if arrival.lane == "fast":
             if seen.new:
                 self._fast.start(channel, arrival.message, seen.seq, seen.session_id or "")
         elif seen.new or not self._runner.is_draining(arrival.conversation_id):
             self._runner.start(arrival.conversation_id, seen.fence)
         if seen.flushed:
-            await self._runner.ring_outbox(arrival.conversation_id)
-        return seen, waiter
-
-    def _nobody_waits(self, storing: asyncio.Future[tuple[Seen, Waiter | None]]) -> None:
-        """The handler is gone already when the message is stored at last."""
-        waiter = None if storing.cancelled() or storing.exception() is not None else storing.result()[1]
-        if waiter is not None:
-            self._waiters.leave(waiter)
+            self._runner.ring_soon(arrival.conversation_id)
 
     async def _race(
         self,

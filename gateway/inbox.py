@@ -57,7 +57,7 @@ class Seen:
 
 
 class Inbox:
-    """Group commit of inbound rows. Nothing is acknowledged before ``first_seen`` returns (N-01)."""
+    """Group commit of inbound rows. Nothing is acknowledged before its future is done (N-01)."""
 
     def __init__(self, database: Database, outbox: SqlOutbox, clock: Clock, limits: Limits) -> None:
         self._database = database
@@ -67,13 +67,14 @@ class Inbox:
         self._waiting: list[tuple[Arrival, asyncio.Future[Seen]]] = []
         self._flusher: asyncio.Task[None] | None = None
 
-    async def first_seen(self, arrival: Arrival) -> Seen:
-        """Store the message or find its first delivery. Raises DatabaseBusy; then nothing may be acknowledged."""
+    def submit(self, arrival: Arrival) -> asyncio.Future[Seen]:
+        """Store the message, or find its first delivery, in the next commit. Await the future before acknowledging; it
+        raises DatabaseBusy when nothing was stored, and is worked on whether or not anybody still waits for it."""
         future: asyncio.Future[Seen] = asyncio.get_running_loop().create_future()
         self._waiting.append((arrival, future))
         if self._flusher is None:
             self._flusher = asyncio.create_task(self._flush())
-        return await future
+        return future
 
     async def _flush(self) -> None:
         try:
@@ -87,7 +88,7 @@ class Inbox:
         arrivals = [arrival for arrival, _ in batch]
         try:
             seen = await self._database.write(lambda connection: self._admit(connection, arrivals))
-        except Exception as error:  # noqa: BLE001 -- belongs to the callers of first_seen, all of them
+        except Exception as error:  # noqa: BLE001 -- belongs to everybody whose message was in the batch
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 256 * 1024
 _BODY_S = 4.0
+_DRAIN_BYTES = 4 * 1024 * 1024
+_DRAIN_S = 1.0
 _VERIFY_NAME = re.compile(r"(WW_verify|MP_verify)_[A-Za-z0-9]{1,64}\.txt")
 _VERIFY_BYTES = 4096
 _logger = get_logger(__name__)
@@ -103,18 +105,36 @@ async def _read(request: web.Request) -> CallbackRequest:
 async def _read_body(request: web.Request) -> bytes:
     """The body, counted while it arrives. Raises BodyRefused (413, 408)."""
     if request.content_length is not None and request.content_length > BODY_LIMIT:
+        await _drain(request)
         raise BodyRefused(413)
-    chunks, size = [], 0
+    if request.content.is_eof():  # it came with the headers, as nearly every callback does
+        return await _whole(request)
     try:
         async with asyncio.timeout(_BODY_S):
-            async for chunk in request.content.iter_any():
-                size += len(chunk)
-                if size > BODY_LIMIT:
-                    raise BodyRefused(413)
-                chunks.append(chunk)
+            return await _whole(request)
     except TimeoutError:
         raise BodyRefused(408) from None
-    return b"".join(chunks)
+
+
+async def _whole(request: web.Request) -> bytes:
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        await _drain(request)
+        raise BodyRefused(413) from None
+
+
+async def _drain(request: web.Request) -> None:
+    """Take a little more of a body that is refused: a client that is still sending would see a reset, not the answer."""
+    left = _DRAIN_BYTES
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            async for chunk in request.content.iter_any():
+                left -= len(chunk)
+                if left <= 0:
+                    return
+    except (TimeoutError, OSError):
+        return
 
 
 def _drop(request: web.Request) -> web.StreamResponse:

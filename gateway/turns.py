@@ -90,6 +90,7 @@ class TurnRunner:
         """Conversations somebody asked for while their drain was on its way, with the claim that came along, if any: the
         drain may have looked for rows already, so it looks once more."""
         self._stops: dict[str, StopFlag] = {}
+        self._ringing: set[asyncio.Task[None]] = set()
         self._closing = False
 
     def is_draining(self, conversation: str) -> bool:
@@ -256,6 +257,12 @@ class TurnRunner:
                 log(_logger, "turn.store_retry", seq=batch.seqs[0], code=error.code)
                 await asyncio.sleep(pause_s)
         return await self._database.write(write)
+
+    def ring_soon(self, key: str) -> None:
+        """Wake delivery from where nothing can be awaited."""
+        task = asyncio.create_task(self.ring_outbox(key))
+        self._ringing.add(task)
+        task.add_done_callback(self._ringing.discard)
 
     async def ring_outbox(self, key: str) -> None:
         """Wake delivery: something became due."""

@@ -69,7 +69,7 @@ async def test_turns_of_one_conversation_never_overlap_in_two_processes(
     roads = [await build_road(database, monkeypatch, turns=turns, deadline_s=4.0) for _ in range(2)]
     numbered = [roads[0].message(f"第{n}条", kind="voice", typed=False) for n in range(10)]
     for number, message in enumerate(numbered):
-        await roads[number % 2].inbox.first_seen(_arrival(message))
+        await roads[number % 2].inbox.submit(_arrival(message))
     for road in roads:
         road.runner.start(_PEER)
     await roads[0].until(lambda: _idle(roads[0]), 15)
@@ -122,14 +122,14 @@ def _write_message(connection) -> None:  # type: ignore[no-untyped-def]
 async def test_a_turn_whose_process_died_runs_again_and_five_deaths_end_with_an_apology(road: Road) -> None:
     """N-07, SES-16, OA5-22: a running row without a living claim is taken over; the fifth death is the last."""
     message = road.message("会死的")
-    await road.inbox.first_seen(_turn_arrival(message))
+    await road.inbox.submit(_turn_arrival(message))
     await road.database.write(lambda c: c.execute(update(INBOUND).values(status="running", deaths=0)))
     road.runner.start(_PEER)
     await road.until(lambda: _idle(road))
     assert [(row.status, row.deaths) for row in await road.inbound()] == [("done", 1)]
 
     second = road.message("总是死")
-    await road.inbox.first_seen(_turn_arrival(second))
+    await road.inbox.submit(_turn_arrival(second))
     await road.database.write(
         lambda c: c.execute(update(INBOUND).where(INBOUND.c.key == second.idempotency_key).values(status="running", deaths=4))
     )
