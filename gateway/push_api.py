@@ -62,7 +62,7 @@ class PushApi:
             await self._within_rate(key, push)
         stored = await self.store.store(key.tenant_id, key.id, push)
         await self.bell.ring("outbox", stored.id)
-        log(_logger, "push.accepted", push=stored.id, account=push.account, targets=len(stored.targets), key=key.prefix)
+        log(_logger, "push.accepted", push=stored.id, account=push.account, targets=len(stored.targets), caller=key.id)
         targets = [{**shown, "id": group} for shown, group in stored.targets]
         return web.json_response({"id": stored.id, "repeated": stored.repeated, "targets": targets}, status=202)
 
@@ -78,7 +78,7 @@ class PushApi:
         found = await self.store.view(key.tenant_id, key.accounts, push_id)
         if cancelled is None or found is None:
             raise PushRefused("not_found", texts.PUSH_NOT_FOUND, status=404)
-        log(_logger, "push.cancelled", push=push_id, rows=cancelled, key=key.prefix)
+        log(_logger, "push.cancelled", push=push_id, rows=cancelled, caller=key.id)
         return web.json_response({"cancelled": cancelled, **view_json(found, self.clock)})
 
     # who and how much -----------------------------------------------------------------------------------------------
