@@ -30,6 +30,7 @@ def about(question: str) -> str:
     """The line that says which question a late answer belongs to (OA5-16)."""
     return f"关于：{quote(question)}"
 
+
 ALERT = "【{account}】{text}"
 """An alert to an operator."""
 STUCK_ON_OPERATOR = "之前的回答已经准备好，但平台暂时不让发送，管理员已收到通知，恢复后会自动发给你。"
