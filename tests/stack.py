@@ -30,7 +30,7 @@ from scripts.simulator.world import World
 from tests.fakes.model_server import ModelServer, model_server
 
 TOKEN = "start-token"
-_READY_S = 15.0
+_READY_S = 60.0
 
 
 @dataclass
