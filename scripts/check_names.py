@@ -15,7 +15,7 @@ WALL_CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"
 CLOCK_FILES = {"config/clock.py", "config/lease.py", "config/ids.py"}
 ENVIRONMENT = {"os.environ", "os.getenv", "os.environb", "os.putenv"}
 ENVIRONMENT_FILE = "config/settings.py"
-PRINTING = re.compile(r"^(gateway/cli(_[a-z]+)?\.py|scripts/.*)$")
+PRINTING = re.compile(r"^(gateway/cli(_[a-z]+)*\.py|scripts/.*)$")
 SENTENCE = re.compile(r"\S[^\n]*[.。!?]$")
 
 
