@@ -7,10 +7,11 @@ import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from config.errors import YizhanError
 
@@ -133,10 +134,13 @@ async def _once(
 ) -> tuple[Fetched, str | None]:
     connector = aiohttp.TCPConnector(resolver=_Pinned(vetted), use_dns_cache=False, force_close=True)
     timeout = aiohttp.ClientTimeout(total=timeout_s, connect=min(4.0, timeout_s))
+    url = URL(_ascii(vetted.url), encoded=True)
     try:
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session,
-            session.request(method, vetted.url, headers=headers, json=json, allow_redirects=False) as response,
+            session.request(
+                method, URL(_ascii(vetted.url), encoded=True), headers=headers, json=json, allow_redirects=False
+            ) as response,
         ):
             location = response.headers.get("Location") if response.status in (301, 302, 303, 307, 308) else None
             return Fetched(response.status, response.content_type, await _read(response, max_bytes)), location
@@ -144,6 +148,11 @@ async def _once(
         raise EgressFailed("the other side cannot be reached", sent=False, code="unreachable") from None
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise EgressFailed(f"no proper answer: {type(error).__name__}", sent=True, code="no_answer") from None
+
+
+def _ascii(url: str) -> str:
+    """The URL as it goes over the wire; what is encoded already stays exactly as it is."""
+    return quote(url, safe="%/:?&=#[]@!$'()*+,;~-._")
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
