@@ -110,7 +110,8 @@ class _Site:
         item = self._world.media.get(request.match_info["id"])
         if item is None:
             return json_answer({"error": "no such media"}, status=404)
-        return web.Response(body=item["data"], content_type=item["content_type"].split(";")[0])
+        headers = {"Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"}
+        return web.Response(body=item["data"], content_type=item["content_type"].split(";")[0], headers=headers)
 
     async def stop(self, _: web.Application) -> None:
         """End the live streams so that the server can close."""
@@ -123,8 +124,8 @@ def _guard(world: World) -> Middleware:
 
     @web.middleware
     async def guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        host = request.host.rsplit(":", 1)[0] if not request.host.endswith("]") else request.host
-        if host.lower() not in LOOPBACK:
+        origin = request.headers.get("Origin")
+        if not _loopback(request.host) or (origin is not None and not _loopback(origin.partition("://")[2])):
             return json_answer({"error": "the simulator answers on loopback only"}, status=403)
         if request.path == "/" or request.path.startswith("/_sim/"):
             refusal = _token_refusal(world, request)
@@ -138,6 +139,11 @@ def _guard(world: World) -> Middleware:
             return json_answer({"error": error.text or error.reason}, status=error.status)
 
     return guard
+
+
+def _loopback(authority: str) -> bool:
+    host = authority if authority.endswith("]") else authority.rsplit(":", 1)[0]
+    return host.lower() in LOOPBACK
 
 
 def _token_refusal(world: World, request: web.Request) -> web.Response | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -80,6 +81,47 @@ async def test_menus_work(page: Page) -> None:
     await page.wait(f"{answers('mp-main')}.some(t => t.includes('报文是真的'))")
 
 
+async def test_menu_links_in_messages_work(page: Page, demo: Demo) -> None:
+    """A msgmenu entry and a weixin://bizmsgmenu link are sent as text when clicked."""
+    follower = await page.evaluate("document.querySelector('#phone-mp-main select').value")
+    menu = {"head_content": "满意吗？", "list": [{"id": "101", "content": "状态"}]}
+    link = '<a href="weixin://bizmsgmenu?msgmenucontent=帮助&msgmenuid=7">看看能做什么</a> <b>'
+    await page.click("#phone-mp-main .chip", "状态")
+    await page.wait(f"{answers('mp-main')}.length === 1")
+    await custom_send(demo, follower, msgtype="msgmenu", msgmenu=menu)
+    await custom_send(demo, follower, msgtype="text", text={"content": link})
+    await page.click("#phone-mp-main .card .link", "状态")
+    await page.wait(f"{answers('mp-main')}.length === 4")
+    await page.click("#phone-mp-main .bubble .link", "看看能做什么")
+    await page.wait(f"{answers('mp-main')}.length === 5")
+    mine = await page.evaluate("[...document.querySelectorAll('#phone-mp-main .row.me .bubble')].map(e => e.innerText)")
+    assert mine == ["状态", "状态", "帮助"]
+    assert "<b>" in (await page.evaluate(answers("mp-main")))[2]
+
+
+async def test_unread_messages_are_counted(page: Page, demo: Demo) -> None:
+    """A message to somebody who is not on the screen shows in the list of people."""
+    await page.wait("document.querySelector('#phone-wecom-main select').options.length >= 5")
+    async with aiohttp.ClientSession(headers={"X-Sim-Token": demo.token}) as http:
+        body = {"account": "wecom-main", "user": "lisi", "text": "帮助"}
+        await (await http.post(f"{demo.base}/_sim/say", json=body)).read()
+    options = "[...document.querySelector('#phone-wecom-main select').options].map(o => o.textContent)"
+    await page.wait(f"{options}.includes('李四 · 1 条未读')")
+
+
+async def custom_send(demo: Demo, follower: str, **message: object) -> None:
+    """A customer-service message straight through the platform's API."""
+    accounts = json.loads((demo.data_dir / "run" / "simulator.json").read_text(encoding="utf-8"))
+    account = next(item for item in accounts if item["id"] == "mp-main")
+    credential = {"grant_type": "client_credential", "appid": account["app_id"], "secret": account["app_secret"]}
+    async with aiohttp.ClientSession() as http:
+        async with http.post(f"{demo.base}/cgi-bin/stable_token", json=credential) as answer:
+            token = (await answer.json(content_type=None))["access_token"]
+        url = f"{demo.base}/cgi-bin/message/custom/send?access_token={token}"
+        async with http.post(url, json={"touser": follower, **message}) as answer:
+            assert (await answer.json(content_type=None))["errcode"] == 0
+
+
 async def test_the_timeline_shows_the_real_envelope(page: Page) -> None:
     """The encrypted request, the decrypted XML and the decrypted reply of one message."""
     await page.click("#phone-wecom-main .chip", "帮助")
@@ -138,6 +180,7 @@ async def test_a_picture_of_the_demo(page: Page, tmp_path: Path) -> None:
     for phone in ("mp-main", "mp-sub"):
         await page.wait(f"{answers(phone)}.length >= 2 && !document.querySelector('.state.typing')", 25)
     await page.wait("document.querySelectorAll('.toast').length === 0")
+    await page.call("Input.dispatchMouseEvent", type="mouseMoved", x=400, y=30)
     await page.evaluate("document.activeElement.blur(); document.querySelectorAll('.chips').forEach(e => e.scrollLeft = 0)")
     await page.wait("document.getAnimations().every(a => a.playState !== 'running')")
     path = Path(os.environ.get(PICTURE) or tmp_path / "demo.png")

@@ -42,12 +42,13 @@ class Stub:
     accounts: dict[str, SimAccount]
     answer: Answer = lambda seen: b"success"
     seen: list[Seen] = field(default_factory=list)
+    echo: Callable[[bytes], bytes] = lambda exact: exact
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         account = self.accounts[request.match_info["account"]]
         query = dict(request.query)
         if request.method == "GET":
-            return web.Response(body=self._echo(account, query))
+            return web.Response(body=self.echo(self._echo(account, query)))
         body = await request.read()
         seen = Seen(account, query, body, self._open(account, query, body), len(self.seen) + 1)
         self.seen.append(seen)

@@ -183,3 +183,11 @@ async def test_verification_of_the_url(sim: Sim) -> None:
     """callback.verify"""
     for account in ("wecom-main", "mp-main", "mp-plain"):
         assert (await sim.post("verify", account=account))["ok"] is True
+
+
+@pytest.mark.parametrize("wrap", [b'"%s"', b"%s\n", b"\xef\xbb\xbf%s"])
+async def test_verification_wants_the_exact_bytes(sim: Sim, wrap: bytes) -> None:
+    """callback.verify: no quotes, no newline, no BOM."""
+    sim.stub.echo = lambda exact: wrap % exact
+    result = await sim.post("verify", account="wecom-main")
+    assert result == {"ok": False, "reason": "the body is not exactly echostr", "status": 200}

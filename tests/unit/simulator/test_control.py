@@ -68,6 +68,13 @@ async def test_a_foreign_host_header_is_refused(sim: Sim, host: str) -> None:
             assert answer.status == 403
 
 
+async def test_a_foreign_page_cannot_post(sim: Sim) -> None:
+    """N-23: a request another site's page makes carries its Origin."""
+    for origin, status in (("http://evil.example", 403), ("null", 403), (sim.base, 200)):
+        async with sim.http.post(f"{sim.base}/_sim/clock", data=b'{"advance_s": 0}', headers={"Origin": origin}) as answer:
+            assert answer.status == status
+
+
 async def test_state_tells_no_secret(sim: Sim) -> None:
     """Accounts are shown without secret, callback token or key."""
     shown = str(await sim.get("state"))
