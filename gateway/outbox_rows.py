@@ -9,8 +9,11 @@ from typing import Any, cast
 from agent.protocol import Reply, ReplyKind, ReplySource
 from config.ports import Draft
 from gateway.channel import Channel, Part
-from gateway.texts import CONTINUE_HINT, about
+from gateway.rendering import safe_line
+from gateway.texts import CONTINUE_HINT, OFFER, about
 
+_MARKUP = str.maketrans("", "", "*_`#~<>[]|\\")
+_TAIL_CHARS = 60
 _LABEL_KINDS = frozenset({"text", "markdown"})
 
 
@@ -37,7 +40,7 @@ def render_draft(channel: Channel, draft: Draft) -> Pages:
     """Render a draft into platform parts. The split leaves room for the late label, so labelling never changes the cut."""
     reply = reply_of(draft)
     plain = tuple(channel.render(reply))
-    line = about(draft.label) if draft.label and draft.kind in _LABEL_KINDS and draft.text else None
+    line = about(_plain_label(draft.label)) if draft.label and draft.kind in _LABEL_KINDS and draft.text else None
     if line is None or not plain:
         return Pages(plain, None)
     late = tuple(channel.render(replace(reply, text=f"{line}\n{draft.text}")))
@@ -49,6 +52,11 @@ def render_draft(channel: Channel, draft: Draft) -> Pages:
     return Pages((first or late[0], *late[1:]), late[0])
 
 
+def _plain_label(label: str) -> str:
+    """The question without what a renderer would take for markup, so that quoting it changes nothing (N-16)."""
+    return safe_line(label).translate(_MARKUP)
+
+
 def reword(channel: Channel, part: Part, text: str) -> Part | None:
     """The same part with other words, or None when they do not fit into one message or the kind has no free text."""
     if part.kind not in _LABEL_KINDS:
@@ -58,7 +66,9 @@ def reword(channel: Channel, part: Part, text: str) -> Part | None:
 
 
 def offer_more(channel: Channel, part: Part) -> Part | None:
-    """The part with the sentence that says how to get the rest; None when it does not fit."""
+    """The part with the sentence that says how to get the rest (unless it says so already); None when it does not fit."""
+    if OFFER in part.text[-_TAIL_CHARS:]:
+        return part
     return reword(channel, part, f"{part.text}\n\n{CONTINUE_HINT}")
 
 

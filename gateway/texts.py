@@ -22,7 +22,8 @@ def quote(question: str, limit: int = QUESTION_CHARS) -> str:
     return flat if len(flat) <= limit else flat[:limit] + "…"
 
 
-CONTINUE_HINT = "回复「继续」看后面的内容"
+OFFER = "回复「继续」"
+CONTINUE_HINT = f"{OFFER}看后面的内容"
 """Ends a page when more is parked behind it."""
 
 

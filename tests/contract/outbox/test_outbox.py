@@ -153,3 +153,15 @@ async def test_prompt_is_withdrawn_before_it_went_out(world: World) -> None:
     await world.put("p", "确认吗", action_id="a1")
     assert await world.database.write(lambda c: world.outbox.cancel_action_prompt(c, "a1")) == 1
     assert await world.states() == ["cancelled"]
+
+
+async def test_a_label_is_quoted_without_markup(world: World) -> None:
+    """N-16: a question full of markup is quoted as plain words; only our own renderer writes links."""
+    await world.can_push("pull")
+    await world.put("k1", "答案", account_id="mp-main", user_id="o1", label="<a href=x>**点我**</a>\n`rm`")
+    where = (await world.rows())[0]["conversation_id"]
+    part = await world.database.write(lambda c: world.outbox.pull(c, where))
+    assert part is not None
+    assert part.text.startswith("关于：")
+    assert not set("<>*`") & set(part.text)
+    assert part.text.endswith("\n答案")
