@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,16 @@ def test_no_python_is_said_clearly(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "no Python 3.11 or newer found" in done.stderr
+
+
+def test_locks_hold_every_dependency() -> None:
+    """A dependency added to pyproject.toml without ``scripts/lock`` fails here."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    runtime = [*project["dependencies"], *extras["embedded"], *extras["postgres"], *extras["build"]]
+    for name, wanted in (("requirements.lock", runtime), ("requirements-dev.lock", [*runtime, *extras["dev"]])):
+        locked = {
+            found.lower().replace("_", "-") for found in re.findall(r"^([A-Za-z0-9_.-]+)==", (ROOT / name).read_text(), re.M)
+        }
+        names = {re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0].lower().replace("_", "-") for line in wanted}
+        assert names - locked == set()
