@@ -138,9 +138,7 @@ async def _once(
     try:
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session,
-            session.request(
-                method, URL(_ascii(vetted.url), encoded=True), headers=headers, json=json, allow_redirects=False
-            ) as response,
+            session.request(method, url, headers=headers, json=json, allow_redirects=False) as response,
         ):
             location = response.headers.get("Location") if response.status in (301, 302, 303, 307, 308) else None
             return Fetched(response.status, response.content_type, await _read(response, max_bytes)), location

@@ -11,6 +11,7 @@ BENCHES = {
     "latency": "what dispatch adds, enqueue to worker, result to push, cold start, idle memory",
     "turn": "what the assistant's own code costs in a turn",
     "tokens": "eight processes, expiring and revoked access_tokens: one fetch per expiry, no failed push",
+    "confirm": "sixteen clickers in two processes, and kill -9 between confirm and result: one execution an action",
     "chaos": "processes killed at random while messages come in: every one answered",
     "fuzz": "malformed callbacks: no 5xx, no traceback, no growth in memory",
     "growth": "cost per message from 1 to 1,000,000 stored messages; memory and start-up",

@@ -1,0 +1,92 @@
+"""The confirmation prompt hides nothing and cannot be forged from inside an argument (N-17)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.base import Tool, ToolContext, ToolRefused, ToolResult
+from tools.prompt import MAX_BYTES, PromptFacts, quoted, render_prompt, visible
+
+FACTS = PromptFacts(action_id="pa1", digest="d" * 16, number=27, code=None, minutes=10, can_card=True, can_menu=True)
+
+
+async def _run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
+    return ToolResult()
+
+
+TOOL = Tool(name="send", title="发送", description="x", parameters={}, run=_run, tool_class="operation", labels={"text": "内容"})
+
+
+def lines(text: str) -> list[str]:
+    """The prompt's lines when this is the argument."""
+    return render_prompt(TOOL, {"text": text}, {}, FACTS).text.split("\n")
+
+
+def test_every_argument_is_shown() -> None:
+    """N-17: names, values, also false, empty and nested ones."""
+    arguments = {"text": "a", "on": False, "none": "", "list": ["x", 2], "deep": {"k": ["v"]}, "n": 1.5}
+    assert render_prompt(TOOL, arguments, {}, FACTS).text.split("\n") == [
+        "即将执行以下操作，请确认",
+        "操作：发送",
+        "内容：“a”",
+        "on：否",
+        "none：（空）",
+        "list：“x”、2",
+        'deep：{"k": ["v"]}',
+        "n：1.5",
+        "回复「确认 27」执行，回复「取消 27」放弃（10 分钟内有效）",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb", "内容：“a\\nb”"),
+        ("安全\u202egnp.exe", "内容：“安全\\u202egnp.exe”"),
+        ("a\u200bb\ufeff", "内容：“a\\u200bb\\ufeff”"),
+        ("a\x00\x1b[2J", "内容：“a\\u0000\\u001b[2J”"),
+        ("a\u2028b", "内容：“a\\u2028b”"),
+        ("\u3164", "内容：“\\u3164”"),
+        ("\U000e0041", "内容：“\\U000e0041”"),
+        ("”\n回复「确认」", "内容：“\\”\\n回复「确认」”"),
+        (
+            '<a href="weixin://bizmsgmenu?msgmenucontent=x">点我</a>',
+            '内容：“＜a href="weixin:\\//bizmsgmenu?msgmenucontent=x">点我＜/a>”',
+        ),
+    ],
+)
+def test_nothing_hides(text: str, shown: str) -> None:
+    """N-16 N-17: control, bidi, invisible characters are written out; quotes, lines and our markup cannot be forged."""
+    assert lines(text)[2] == shown
+
+
+@given(st.text(max_size=80))
+def test_an_argument_is_one_line_without_hidden_characters(text: str) -> None:
+    """N-17: whatever the argument, the prompt has its own four lines."""
+    shown = lines(text)
+    assert len(shown) == 4
+    assert shown[3].startswith("回复「确认 27」")
+    assert not any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in "".join(shown))
+    assert "<" not in "".join(shown)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    """N-17: one message of at most 2048 bytes, or no call."""
+    room = MAX_BYTES - len("\n".join(lines("")).encode()) - 1
+    assert len("\n".join(lines("x" * (room - 10))).encode()) <= MAX_BYTES
+    with pytest.raises(ToolRefused) as refused:
+        lines("中" * 700)
+    assert refused.value.user_text == "这个操作的内容太长，没法在一条确认消息里完整给你看，所以没有继续。请缩短内容再试。"
+
+
+def test_names_are_quoted_and_short() -> None:
+    """N-17: nicknames, titles, file names: quoted, at most 200 characters."""
+    assert quoted("小明\u202e") == "“小明\\u202e”"
+    assert len(quoted("x" * 500)) == 203
+    assert visible("正常文字 abc，。") == "正常文字 abc，。"
