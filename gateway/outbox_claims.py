@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, or_, select, update
 
 from config.lease import TTL_MS, is_free
 from config.lease import claim as lease_claim
@@ -18,6 +18,17 @@ DUPLICATE_WINDOW_MS = 1_800_000
 _ORDERLY_ATTEMPTS = 5
 """A row that failed more often than this no longer makes later messages of the conversation wait."""
 _SAME_BYTES_ROWS = 300
+_RECENT = (
+    select(ROWS.c.request)
+    .where(
+        ROWS.c.conversation_id == bindparam("line"),
+        ROWS.c.status.in_(("sent", "unknown")),
+        ROWS.c.seq != bindparam("me"),
+        ROWS.c.frozen_at_ms > bindparam("since"),
+    )
+    .order_by(ROWS.c.seq.desc())
+    .limit(_SAME_BYTES_ROWS)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +135,8 @@ def freeze(connection: Connection, claim: Claimed, request: bytes, *, duplicate_
 def same_bytes_before(connection: Connection, row: Mapping[str, Any], request: bytes, now_ms: int) -> bool:
     """Whether another message with these very bytes went to the conversation inside the duplicate-check window (DUP-09):
     with the check on, the platform would swallow this one."""
-    recent = (
-        select(ROWS.c.request)
-        .where(
-            ROWS.c.conversation_id == row["conversation_id"],
-            ROWS.c.status.in_(("sent", "unknown")),
-            ROWS.c.seq != row["seq"],
-            ROWS.c.frozen_at_ms > now_ms - DUPLICATE_WINDOW_MS,
-        )
-        .order_by(ROWS.c.seq.desc())
-        .limit(_SAME_BYTES_ROWS)
-    )
-    return any(stored == request for (stored,) in connection.execute(recent))
+    where = {"line": row["conversation_id"], "me": row["seq"], "since": now_ms - DUPLICATE_WINDOW_MS}
+    return any(stored == request for (stored,) in connection.execute(_RECENT, where))
 
 
 def settle(connection: Connection, claim: Claimed, after: Status, values: Mapping[str, Any], *, with_group: bool = False) -> bool:
