@@ -95,7 +95,7 @@ class Confirmations:
 
     async def reissue(self, actor: Actor) -> Answer:
         """重新发起: the newest action of this person that ended unanswered, as a new one with a new prompt."""
-        old = await self._database.read(lambda c: reissuable_row(c, actor, self._clock.now_ms() - _RECENT_MS))
+        old = await self._database.write(lambda c: self._reissuable(c, actor))
         if old is None:
             return Answer(texts.REISSUE_NOTHING)
         return await self.propose_again(actor, old.tool, json.loads(old.args_json), old.id)
@@ -110,6 +110,11 @@ class Confirmations:
         """The prompt could not be delivered: its action is withdrawn (N-15). False when it was decided already."""
         values = {"status": "withdrawn", "error_code": "undelivered", "finished_at_ms": self._clock.now_ms()}
         return move_action(connection, action_id, ("pending", "draft"), values)
+
+    def _reissuable(self, connection: Connection, actor: Actor) -> Action | None:
+        now = self._clock.now_ms()
+        expire(connection, actor.conversation_id, now)
+        return reissuable_row(connection, actor, now - _RECENT_MS)
 
     # inside: text ----------------------------------------------------------------------------------------------------
     def _decide(self, connection: Connection, actor: Actor, decision: Decision) -> Answer:

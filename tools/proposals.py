@@ -78,7 +78,7 @@ class Proposals:
 
         def draft(connection: Connection) -> Prompt:
             _one_at_a_time(connection, context.conversation_id)
-            old = _replaced(connection, context, supersedes)
+            old = _replaced(connection, context, supersedes or _same(connection, context, digest, self._clock.now_ms()))
             prompt = render_prompt(tool, prepared.arguments, prepared.shown, self._facts(connection, context, base, old))
             connection.execute(
                 ACTIONS.insert().values(
@@ -185,6 +185,20 @@ def _free_number(connection: Connection, conversation_id: str) -> int:
     while number in taken:
         number = number % _MAX_NUMBER + 1
     return number
+
+
+def _same(connection: Connection, context: ToolContext, digest: str, now_ms: int) -> str | None:
+    """An open action of this person with the same call: asked for again, it is asked about once."""
+    query = select(ACTIONS.c.id).where(
+        ACTIONS.c.tenant_id == context.tenant_id,
+        ACTIONS.c.conversation_id == context.conversation_id,
+        ACTIONS.c.requester_id == context.user_id,
+        ACTIONS.c.args_digest == digest,
+        ACTIONS.c.status == "pending",
+        ACTIONS.c.expires_at_ms > now_ms,
+    )
+    found = connection.execute(query.limit(1)).scalar()
+    return None if found is None else str(found)
 
 
 def _replaced(connection: Connection, context: ToolContext, action_id: str | None) -> Any:

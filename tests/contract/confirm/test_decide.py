@@ -281,7 +281,7 @@ async def test_a_draft_waits_for_nobody(world: World) -> None:
 async def test_a_new_attempt_withdraws_the_one_before(world: World) -> None:
     """N-07: the actions of an attempt that died are withdrawn by the next."""
     await world.propose(context=world.context(seq=5, fence=1), host="a")
-    await world.propose(context=world.context(seq=5, fence=2), host="a")
+    await world.propose(context=world.context(seq=5, fence=2), host="b")
     assert await world.states() == ["withdrawn", "pending"]
 
 
