@@ -34,6 +34,12 @@ def about(question: str) -> str:
 
 ALERT = "【{account}】{text}"
 """An alert to an operator."""
+STALE_CALLBACK = (
+    "收到签名正确但时间不对的回调：按这台机器的时钟，它{direction}了 {skew_s} 秒（允许 {max_age_s} 秒），没有处理。"
+    "请先校准这台机器的时间（NTP）；时钟没有问题的话，可能有人在重放旧回调。"
+)
+CLOCK_FAST = "晚到"
+CLOCK_SLOW = "早到"
 STUCK_ON_OPERATOR = "之前的回答已经准备好，但平台暂时不让发送，管理员已收到通知，恢复后会自动发给你。"
 PULL_ONLY = "这个账号没有客服消息权限（48001），已改为被动回复加「继续」查看，之后的回答不再主动推送。"
 NO_SIMPLER_FORM = "平台拒绝了一条消息：{code}，也没有更简单的形式可发，未重试。"
@@ -96,3 +102,6 @@ ERRCODES = {
     40164: "出口 IP 不在公众号的 IP 白名单里",
 }
 """What an errcode means for the one who asked for the push; others are shown with the platform's own words."""
+
+TOKEN_CONTENTION = "有别的程序也在刷新这个账号的 access_token，互相挤掉；请让它改用 stable_token，或只留一处。"  # noqa: S105 -- a sentence
+TOKEN_FAILED = "取不到 access_token：平台答 {errcode}（{errmsg}）。{hint}"  # noqa: S105

@@ -18,6 +18,7 @@ from config.ids import new_id
 from config.logging import get_logger, log
 from config.schema import MpAccount, WecomAccount
 from gateway.errors import Action, PlatformError, TokenRejected, TokenUnavailable, operator_hint
+from gateway.texts import TOKEN_CONTENTION, TOKEN_FAILED
 from gateway.token_records import Failure, LocalRecords, Record, Records, RedisRecords
 
 AHEAD_MS = 300_000
@@ -149,7 +150,7 @@ class TokenStore:
             if record is not None and self._usable(record, failed):
                 return Token(record.value, record.version)
             if failed is not None and await records.count_stale(self._clock.now_ms()) >= _STALE_ALERT_AT:
-                self._alert(account_id, entry, "token_contention", "another program refreshes this account's access_token")
+                self._alert(account_id, entry, "token_contention", TOKEN_CONTENTION)
             value, expires_in = await self._fetch_value(account_id, entry, records, failed)
             stored = self._record(value, expires_in, fence, record)
             log(
@@ -231,7 +232,8 @@ class TokenStore:
         if lasting or count >= 3:
             code = "token_rejected" if rejected else "token_failed"
             hint = operator_hint(entry.platform, error.errcode, error.errmsg) if error.errcode is not None else None
-            self._alert(account_id, entry, code, f"errcode {error.errcode}: {error.errmsg[:200]} {hint or ''}".strip())
+            told = TOKEN_FAILED.format(errcode=error.errcode, errmsg=error.errmsg[:200], hint=hint or "")
+            self._alert(account_id, entry, code, told.strip())
 
     async def _on(self, entry: _Entry, work: Callable[[Records], Awaitable[_T]]) -> _T:
         """Run on the shared records, or, while Redis is away, on this process's own."""
