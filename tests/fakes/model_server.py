@@ -73,6 +73,7 @@ class ModelServer:
     requests: list[dict[str, Any]] = field(default_factory=list)
     transcript: str = "明天提醒我开会"
     uploads: list[tuple[str, bytes]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     port: int = 0
     _runner: web.AppRunner | None = None
     _release: asyncio.Event = field(default_factory=asyncio.Event)
@@ -119,6 +120,7 @@ class ModelServer:
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body: dict[str, Any] = await request.json()
         self.requests.append(body)
+        self.keys.append(request.headers.get("Authorization", ""))
         answer = self.script.popleft() if self.script else self.rule(body)
         if answer.wrong == "hang":
             await self._release.wait()

@@ -43,7 +43,7 @@ RESTART = Tool("restart", "重启服务器", HOST, restart, title="重启服务�
 
 
 def route(server: ModelServer, name: str = "local", **extra: Any) -> dict[str, Any]:
-    return {"name": name, "base_url": server.url, "model": "fake", "local": True, "timeout_s": 5, **extra}
+    return {"name": name, "base_url": server.url, "model": "fake", "local": True, "timeout_s": 30, **extra}
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ async def server() -> AsyncIterator[ModelServer]:
         yield running
 
 
-async def ask(server: ModelServer, *, timeout_s: float = 5.0, stream: bool = True, **route: Any) -> ModelReply:
+async def ask(server: ModelServer, *, timeout_s: float = 30.0, stream: bool = True, **route: Any) -> ModelReply:
     model = OpenAICompatible(ModelRoute(name="r", base_url=server.url, model="fake", **route), CLOCK, stream=stream)
     try:
         return await model.complete(ASK, (OFFER,), Deadline(CLOCK.monotonic() + timeout_s))
@@ -118,6 +118,11 @@ async def test_arguments_that_are_no_object_are_never_kept(server: ModelServer, 
     with pytest.raises(ModelError) as caught:
         await ask(server)
     assert caught.value.kind == "bad_tool_json"
+
+
+async def test_the_key_travels_in_the_header(server: ModelServer) -> None:
+    await ask(server, api_key="sk-canary-123", timeout_s=30)
+    assert server.keys == ["Bearer sk-canary-123"]
 
 
 async def test_no_secret_or_body_in_errors(server: ModelServer) -> None:
