@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, or_, select, tuple_
+from sqlalchemy import Connection, and_, bindparam, or_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from config.clock import Clock
@@ -22,6 +22,12 @@ from gateway.outbox_pull import PulledPart
 from gateway.outbox_rows import Pages, hint_part, offer_more, pack, render_draft, unpack
 from gateway.outbox_states import ROWS, move
 
+_INSERTS = {
+    name: dialect.insert(ROWS).on_conflict_do_nothing(index_elements=["idempotency_key"])
+    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+}
+"""Built once: building a statement costs more than running it."""
+_GROUP_OF_KEY = select(ROWS.c.group_id).where(ROWS.c.idempotency_key == bindparam("key"))
 _DAY_MS = 86_400_000
 _AFTER_PASSIVE_MS = 1_000
 _LONGEST_RESERVE_MS = 24 * 3600 * 1000
@@ -38,27 +44,17 @@ class SqlOutbox:
     # put ------------------------------------------------------------------------------------------------------------
     def put(self, connection: Connection, draft: Draft) -> str:
         """See config.ports.Outbox.put. Raises NotFound for an account that is not configured."""
-        known = connection.execute(select(ROWS.c.group_id).where(ROWS.c.idempotency_key == f"{draft.idempotency_key}:0")).scalar()
-        if known is not None:
-            return str(known)
         channel = self._channel(draft.account_id)
         can_push = self.can_push(connection, draft.account_id, draft.kind)
         pages = _with_offers(channel, render_draft(channel, draft), can_push=can_push, max_parts=self._limits.max_parts)
         rows = self._rows(connection, draft, pages, new_id("g"), can_push=can_push)
         if not rows:
             return new_id("g")
-        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-        first = connection.execute(
-            insert(ROWS).values(rows[0]).on_conflict_do_nothing(index_elements=["idempotency_key"]).returning(ROWS.c.seq)
-        ).first()
-        if first is None:  # another process stored it between our look and our insert
-            return str(
-                connection.execute(
-                    select(ROWS.c.group_id).where(ROWS.c.idempotency_key == rows[0]["idempotency_key"])
-                ).scalar_one()
-            )
+        statement = _INSERTS[connection.dialect.name]
+        if connection.execute(statement, rows[0]).rowcount != 1:
+            return str(connection.execute(_GROUP_OF_KEY, {"key": rows[0]["idempotency_key"]}).scalar_one())
         if len(rows) > 1:
-            connection.execute(insert(ROWS), rows[1:])
+            connection.execute(statement, rows[1:])
         return str(rows[0]["group_id"])
 
     def put_same(self, connection: Connection, drafts: Sequence[Draft], *, spacing_ms: float = 0.0) -> list[str]:
@@ -82,8 +78,7 @@ class SqlOutbox:
                     row["next_attempt_at_ms"] += int(index * spacing_ms)
             rows += made
         if rows:
-            insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-            connection.execute(insert(ROWS).on_conflict_do_nothing(index_elements=["idempotency_key"]), rows)
+            connection.execute(_INSERTS[connection.dialect.name], rows)
         return groups
 
     def can_push(self, connection: Connection, account_id: str, kind: str = "text") -> bool:
@@ -302,6 +297,7 @@ def _row_base(draft: Draft, group: str, number: int, count: int, now: int) -> di
         "fence": 0,
         "park_reason": None,
         "reserved_until_ms": None,
+        "next_attempt_at_ms": None,
         "not_before_ms": draft.not_before_ms,
         "expires_at_ms": draft.expires_at_ms,
         "created_at_ms": now,

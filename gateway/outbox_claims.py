@@ -11,13 +11,18 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, or_, 
 from config.lease import TTL_MS, is_free
 from config.lease import claim as lease_claim
 from config.lease import now_ms as lease_now_ms
-from gateway.outbox_states import LIVE, ROWS, Status, move
+from gateway.outbox_states import LIVE, ROWS, Status, move, move_row
 
 DUPLICATE_WINDOW_MS = 1_800_000
 """WeCom's duplicate_check_interval unless a request names another (wecom.send.duplicate_check)."""
 _ORDERLY_ATTEMPTS = 5
 """A row that failed more often than this no longer makes later messages of the conversation wait."""
 _SAME_BYTES_ROWS = 300
+_FREEZE = (
+    update(ROWS)
+    .where(ROWS.c.seq == bindparam("at"), ROWS.c.fence == bindparam("held"), ROWS.c.status == "sending")
+    .values(request=bindparam("bytes"), duplicate_check=bindparam("check"), frozen_at_ms=bindparam("now"))
+)
 _RECENT = (
     select(ROWS.c.request)
     .where(
@@ -37,11 +42,6 @@ class Claimed:
 
     row: Mapping[str, Any]
     fence: int
-
-    @property
-    def where(self) -> ColumnElement[bool]:
-        """The row, if it is still ours."""
-        return and_(ROWS.c.seq == self.row["seq"], ROWS.c.fence == self.fence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +92,19 @@ def claim(connection: Connection, owner: str, now_ms: int, limit: int, gate: Gat
     held = 0
     lease_until = lease_now_ms(connection) + TTL_MS
     for row in due_heads(connection, now_ms, limit):
-        where = and_(ROWS.c.seq == row["seq"], ROWS.c.fence == row["fence"])
         hold = gate(connection, row)
         if hold is not None:
-            held += _hold(connection, row, where, hold)
+            held += _hold(connection, row, hold)
             continue
         fence = row["fence"] + 1
         values = {"lease_owner": owner, "lease_until_ms": lease_until, "fence": fence, "attempts": row["attempts"] + 1}
-        if move(connection, where, "pending", "sending", values):
+        if move_row(connection, row["seq"], row["fence"], "pending", "sending", values):
             claimed.append(Claimed(row, fence))
     return claimed, held
 
 
-def _hold(connection: Connection, row: Mapping[str, Any], where: ColumnElement[bool], hold: Hold) -> int:
+def _hold(connection: Connection, row: Mapping[str, Any], hold: Hold) -> int:
+    where = and_(ROWS.c.seq == row["seq"], ROWS.c.fence == row["fence"])
     if hold.after == "pending":
         statement = update(ROWS).where(where, ROWS.c.status == "pending").values(**hold.values)
         return connection.execute(statement).rowcount
@@ -127,9 +127,8 @@ def renew(connection: Connection, owner: str, seqs: Sequence[int]) -> None:
 
 def freeze(connection: Connection, claim: Claimed, request: bytes, *, duplicate_check: bool, now_ms: int) -> bool:
     """Store the request bytes before they are sent (N-04); False when the claim was lost."""
-    values = {"request": request, "duplicate_check": duplicate_check, "frozen_at_ms": now_ms}
-    statement = update(ROWS).where(claim.where, ROWS.c.status == "sending").values(**values)
-    return connection.execute(statement).rowcount == 1
+    given = {"at": claim.row["seq"], "held": claim.fence, "bytes": request, "check": duplicate_check, "now": now_ms}
+    return connection.execute(_FREEZE, given).rowcount == 1
 
 
 def same_bytes_before(connection: Connection, row: Mapping[str, Any], request: bytes, now_ms: int) -> bool:
@@ -141,7 +140,7 @@ def same_bytes_before(connection: Connection, row: Mapping[str, Any], request: b
 
 def settle(connection: Connection, claim: Claimed, after: Status, values: Mapping[str, Any], *, with_group: bool = False) -> bool:
     """End an attempt (sending → after); False when the claim was lost and nothing is written."""
-    if not move(connection, claim.where, "sending", after, values):
+    if not move_row(connection, claim.row["seq"], claim.fence, "sending", after, values):
         return False
     if with_group and after in ("parked", "cancelled"):
         kept = {key: values[key] for key in ("park_reason", "next_attempt_at_ms") if key in values}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, update
+from sqlalchemy import ColumnElement, Connection, Update, bindparam, update
 
 from config.columns import table_of
 from gateway.models import OutboxMessage
@@ -40,13 +41,37 @@ def move(
 
     A row that somebody else moved first is left as it is. Raises ValueError for a move N-03 does not know.
     """
-    if after not in MOVES[before]:
-        raise ValueError(f"an outbox row never goes from {before} to {after}")
-    changes: dict[str, Any] = {"status": after, **(values or {})}
-    if before == "sending":
-        changes.setdefault("lease_owner", None)
-        changes.setdefault("lease_until_ms", None)
-    if before == "passive_reserved":
-        changes.setdefault("reserved_until_ms", None)
+    _check(before, after)
+    changes: dict[str, Any] = {"status": after, **_side_effects(before), **(values or {})}
     statement = update(ROWS).where(ROWS.c.status == before, where).values(**changes)
     return connection.execute(statement).rowcount
+
+
+def move_row(
+    connection: Connection, seq: int, fence: int, before: Status, after: Status, values: Mapping[str, Any] | None = None
+) -> bool:
+    """``move`` for the one row ``seq`` if it still carries ``fence``; the statement is built once for each set of columns."""
+    _check(before, after)
+    changes: dict[str, Any] = {"status": after, **_side_effects(before), **(values or {})}
+    statement = _one_row(tuple(sorted(changes)))
+    given = {f"new_{name}": value for name, value in changes.items()}
+    return connection.execute(statement, {"at": seq, "held": fence, "before": before, **given}).rowcount == 1
+
+
+@functools.lru_cache(maxsize=256)
+def _one_row(columns: tuple[str, ...]) -> Update:
+    changed = {name: bindparam(f"new_{name}", type_=ROWS.c[name].type) for name in columns}
+    mine = (ROWS.c.seq == bindparam("at"), ROWS.c.fence == bindparam("held"), ROWS.c.status == bindparam("before"))
+    return update(ROWS).where(*mine).values(**changed)
+
+
+def _check(before: Status, after: Status) -> None:
+    if after not in MOVES[before]:
+        raise ValueError(f"an outbox row never goes from {before} to {after}")
+
+
+def _side_effects(before: Status) -> dict[str, Any]:
+    """What leaving a state always clears."""
+    if before == "sending":
+        return {"lease_owner": None, "lease_until_ms": None}
+    return {"reserved_until_ms": None} if before == "passive_reserved" else {}
