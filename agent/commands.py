@@ -14,7 +14,7 @@ from agent.services import AgentServices
 from config.columns import table_of
 from tools.models import PendingAction
 
-CommandName = Literal["help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending", "reissue"]
+CommandName = Literal["help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending", "reissue", "choose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ _FAST: dict[str, Command] = {
     **dict.fromkeys(("工具", "tools", "工具列表"), Command("tools")),
     **dict.fromkeys(("待确认", "pending"), Command("pending")),
     **dict.fromkeys(("重新发起", "reissue"), Command("reissue")),
+    **{f"选{space}{number}": Command("choose") for number in range(1, 10) for space in ("", " ")},
 }
 _ORDERED: dict[str, Command] = {
     **dict.fromkeys(("新会话", "新对话", "new", "重置", "重置会话", "reset"), Command("new_session")),

@@ -49,10 +49,13 @@ async def command_only(
     command = fast_command(message, account.bot_name if account is not None else None)
     if command is None or command.only_if_parked:
         return None
-    if command.name in ("pending", "reissue") and not capability.trusted:
+    if command.name in ("pending", "reissue", "choose") and not capability.trusted:
         return FastAnswer((Reply(texts.NOT_TRUSTED),))
     if command.name == "pending":
         return FastAnswer((Reply(await services.confirm.list_text(where.tenant_id, where.conversation_id)),))
+    if command.name == "choose":
+        number = int("".join(char for char in message.text if char.isdigit()) or 0)
+        return _said(await services.confirm.choose(_actor(message, where), number))
     if command.name == "reissue":
         return _said(await services.confirm.reissue(_actor(message, where)))
     result: TurnResult = await answer_fast(services, command, message, where, capability)

@@ -14,7 +14,7 @@ from config import lease
 from config.clock import Clock
 from config.columns import table_of
 from config.database import Database
-from config.errors import FenceLost, NotFound, YizhanError
+from config.errors import DatabaseBusy, FenceLost, NotFound, YizhanError
 from config.ids import new_id
 from config.logging import get_logger, log
 from config.ports import Draft, Outbox
@@ -32,6 +32,7 @@ _CONVERSATION = table_of(Conversation)
 _SPARE_MS = 15_000
 _UNCLAIMED_MS = 120_000
 _DRAFT_MS = 3_600_000
+_RETRIES_S = (0.2, 0.5, 1.0, 2.0, 3.0)
 _UNCLEAR = ("timeout", "crashed", "outcome_unknown")
 """Codes of calls that may have done something all the same."""
 Action = Row[Any]
@@ -203,12 +204,21 @@ class Executor:
     # the outcome -----------------------------------------------------------------------------------------------------
     async def _finish(self, row: Action, fence: int, end: _End, reserve_ms: Callable[[], int]) -> str | None:
         try:
-            group = await self._database.write(lambda c: self._store(c, row, fence, end, reserve_ms()))
+            group = await self._stored(lambda c: self._store(c, row, fence, end, reserve_ms()))
         except FenceLost:
             log(_logger, "action.lease_lost", action_id=row.id)
             return None
         log(_logger, "action.finished", action_id=row.id, tool=row.tool, status=end.status, ms=end.took_ms)
         return group
+
+    async def _stored(self, write: Callable[[Connection], str]) -> str:
+        """The effect has happened: a busy database is tried again while the lease lives, so that it is told."""
+        for pause_s in _RETRIES_S:
+            try:
+                return await self._database.write(write)
+            except DatabaseBusy:
+                await asyncio.sleep(pause_s)
+        return await self._database.write(write)
 
     def _store(self, connection: Connection, row: Action, fence: int, end: _End, reserve_ms: int) -> str:
         lease.check(connection, ACTIONS, (ACTIONS.c.id == row.id) & (ACTIONS.c.status == "executing"), fence)
@@ -327,7 +337,7 @@ class Executor:
             status, code = ("expired", None) if seen else ("withdrawn", "undelivered")
             if _end(connection, row.id, "pending", status, code, now) and seen:
                 groups.append(self._tell(connection, row, texts.OUTCOME_EXPIRED.format(summary=row.summary)))
-        stale = (ACTIONS.c.status == "draft") & (ACTIONS.c.created_at_ms <= now - _DRAFT_MS)
+        stale = ACTIONS.c.status.in_(("draft", "choice")) & (ACTIONS.c.created_at_ms <= now - _DRAFT_MS)
         connection.execute(ACTIONS.delete().where(stale))
         return groups
 

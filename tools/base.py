@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_type_hints
 
@@ -58,10 +58,23 @@ class ToolRefused(YizhanError):
     code = "tool_refused"
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One numbered answer to a question: how it reads, and the whole call it means."""
+
+    label: str
+    arguments: Mapping[str, Any]
+
+
 class AskPerson(YizhanError):
-    """The call cannot be decided without the person: ``user_text`` is the question (two people of one name)."""
+    """The call cannot be decided without the person: ``user_text`` is the question (two people of one name), ``options``
+    the answers to choose from, if they are few and known."""
 
     code = "ask_person"
+
+    def __init__(self, message: str = "", *, user_text: str, options: Sequence[Option] = ()) -> None:
+        super().__init__(message, user_text=user_text)
+        self.options = tuple(options)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from config.clock import Clock
 from config.database import Database
 from config.logging import get_logger, log
 from config.ports import Draft, Outbox
-from tools import texts
+from tools import choices, texts
 from tools.actions import Executor
 from tools.context import Contexts, Place
 from tools.decided import Actor, Answer, Decision, OpenAction, Prompt
@@ -105,6 +105,18 @@ class Confirmations:
         context = self._contexts.of(_place(actor), inbound_seq=actor.inbound_seq)
         outcome = await self._registry.call(context, tool, arguments, supersedes=supersedes)
         return Answer(outcome.summary if outcome.prompt is None else "", outcome.prompt, outcome="asked", publish=outcome.writes)
+
+    async def choose(self, actor: Actor, number: int) -> Answer:
+        """选 N: the call that the numbered answer means, proposed like any other."""
+        now = self._clock.now_ms()
+        found = await self._database.read(lambda c: choices.chosen(c, actor, number, now))
+        if found is None:
+            return Answer(texts.CHOICE_NONE)
+        tool, arguments = found
+        context = self._contexts.of(_place(actor), inbound_seq=actor.inbound_seq)
+        outcome = await self._registry.call(context, tool, arguments)
+        ending = [lambda c: choices.close(c, actor.conversation_id, actor.user_id), *outcome.writes]
+        return Answer(outcome.summary if outcome.prompt is None else "", outcome.prompt, outcome="asked", publish=tuple(ending))
 
     def withdraw_undelivered(self, connection: Connection, action_id: str) -> bool:
         """The prompt could not be delivered: its action is withdrawn (N-15). False when it was decided already."""

@@ -11,8 +11,9 @@ from config.columns import ms_column, text_column
 class PendingAction(SQLModel, table=True):
     """A write that waits for its person's confirmation of these exact arguments (agent.md §5).
 
-    ``status``: pending → confirmed → executing → succeeded | failed | unknown | needs_human; or rejected, expired,
-    withdrawn, superseded. ``number`` is unique per conversation while pending.
+    ``status``: draft → pending → confirmed → executing → succeeded | failed | unknown | needs_human; or rejected, expired,
+    withdrawn, superseded. ``number`` is unique per conversation while pending. A row with status ``choice`` keeps what the
+    numbered answers of a question mean.
     """
 
     __tablename__ = "pending_action"

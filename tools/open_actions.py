@@ -49,7 +49,8 @@ def _mine(actor: Actor) -> tuple[Any, ...]:
         ACTIONS.c.tenant_id == actor.tenant_id,
         ACTIONS.c.conversation_id == actor.conversation_id,
         ACTIONS.c.requester_id == actor.user_id,
-        ACTIONS.c.status != "draft",
+        ACTIONS.c.status.not_in(("draft", "choice")),
+        ACTIONS.c.number > 0,
     )
 
 
@@ -62,7 +63,7 @@ def numbered_row(connection: Connection, actor: Actor, decision: Decision, waiti
     here = (ACTIONS.c.tenant_id == actor.tenant_id, ACTIONS.c.conversation_id == actor.conversation_id)
     return connection.execute(
         select(ACTIONS)
-        .where(*here, ACTIONS.c.number == decision.number, ACTIONS.c.status != "draft")
+        .where(*here, ACTIONS.c.number == decision.number, ACTIONS.c.status.not_in(("draft", "choice")), ACTIONS.c.number > 0)
         .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
         .limit(1)
     ).first()

@@ -178,7 +178,10 @@ def _one_at_a_time(connection: Connection, conversation_id: str) -> None:
 def _free_number(connection: Connection, conversation_id: str) -> int:
     here = ACTIONS.c.conversation_id == conversation_id
     last = connection.execute(
-        select(ACTIONS.c.number).where(here).order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc()).limit(1)
+        select(ACTIONS.c.number)
+        .where(here, ACTIONS.c.number > 0)
+        .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
+        .limit(1)
     ).scalar()
     number = 1 if last is None else int(last) % _MAX_NUMBER + 1
     taken = set(connection.execute(select(ACTIONS.c.number).where(here, ACTIONS.c.status.in_(("pending", "draft")))).scalars())

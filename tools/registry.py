@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from config.errors import YizhanError
 from config.logging import get_logger, log
-from tools import audit, texts
+from tools import audit, choices, texts
 from tools.arguments import parse_arguments
 from tools.base import AskPerson, Prepared, Tool, ToolContext, ToolRefused, ToolResult
 from tools.decided import Prompt
@@ -114,7 +114,11 @@ class Registry:
             if tool.needs_confirmation:
                 return await self._park(context, tool, prepared, call_id, supersedes)
         except AskPerson as error:
-            return CallOutcome("invalid", error.user_text, asks=True)
+            if not error.options:
+                return CallOutcome("invalid", error.user_text, asks=True)
+            question = choices.question_text(error.user_text, error.options)
+            keep = choices.offer(context, tool, error.user_text, error.options)
+            return CallOutcome("invalid", question, writes=(keep,), asks=True)
         except ToolRefused as error:
             return _denied(context, tool, error.user_text)
         return await self._run(context, tool, prepared.arguments)

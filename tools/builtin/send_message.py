@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from config.ports import Draft
 from memory.keys import conversation_id
 from tools import texts
-from tools.base import AskPerson, Prepared, Tool, ToolContext, ToolRefused, ToolResult
+from tools.base import AskPerson, Option, Prepared, Tool, ToolContext, ToolRefused, ToolResult
 from tools.ports import Member
 from tools.prompt import visible
 
@@ -18,11 +18,11 @@ from tools.prompt import visible
 async def _prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
     if context.id_type != "wecom_userid":
         raise ToolRefused("no directory here", user_text=texts.MESSAGE_NO_DIRECTORY)
-    member = await _find(context, arguments["to"].strip())
+    member = await _find(context, arguments["to"].strip(), arguments)
     return Prepared({**arguments, "to": member.user_id}, {"to": _who(member)})
 
 
-async def _find(context: ToolContext, name: str) -> Member:
+async def _find(context: ToolContext, name: str, arguments: Mapping[str, Any]) -> Member:
     """Exactly one colleague, or a question (two 张三 → ask)."""
     exact = await context.platform.member(context.account_id, name) if name.isascii() else None
     if exact is not None:
@@ -31,9 +31,9 @@ async def _find(context: ToolContext, name: str) -> Member:
     if not found:
         raise AskPerson("nobody of this name", user_text=texts.MESSAGE_NOBODY.format(name=name[:40]))
     if len(found) > 1:
-        people = "、".join(_who(member, with_department=True) for member in found[:10])
-        text = texts.MESSAGE_SEVERAL.format(count=len(found), name=name[:40], people=people)
-        raise AskPerson("several of this name", user_text=text)
+        options = [Option(_who(one, with_department=True), {**arguments, "to": one.user_id}) for one in found]
+        text = texts.MESSAGE_SEVERAL.format(count=len(found), name=name[:40])
+        raise AskPerson("several of this name", user_text=text, options=options)
     return found[0]
 
 
@@ -43,7 +43,7 @@ def _who(member: Member, *, with_department: bool = False) -> str:
 
 
 async def _send(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
-    receiver = await _find(context, arguments["to"])
+    receiver = await _find(context, arguments["to"], arguments)
     sender = await context.platform.member(context.account_id, context.user_id)
     said_by = _who(sender) if sender is not None else context.user_id
     text = texts.MESSAGE_FROM.format(sender=said_by, text=arguments["text"])
