@@ -47,13 +47,25 @@ def test_options_exist(line: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def _command(words: list[str]) -> list[str]:
     """The command and its subcommand, without arguments."""
-    return words[:2] if words[0] in ("keys", "menu", "outbox") else words[:1]
+    return words[:2] if words[0] in ("keys", "menu", "models", "outbox", "tools") else words[:1]
 
 
 def test_commands_named_in_the_text_exist() -> None:
     """No sentence speaks of a command that is not there."""
     assert INLINE
     assert set(INLINE) <= set(COMMANDS)
+
+
+def test_actions_named_in_the_table_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """``yizhan outbox list|retry|drop`` in the table means three actions of that command."""
+    rows = re.findall(r"\| `yizhan (\w+) ([a-z]+(?:\\\|[a-z]+)+)", README)
+    assert {command for command, _ in rows} == {"outbox", "keys", "menu", "models", "tools"}
+    for command, actions in rows:
+        for action in actions.split("\\|"):
+            with pytest.raises(SystemExit) as ended:
+                main([command, action, "--help"])
+            assert ended.value.code == 0, f"{command} {action}"
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
