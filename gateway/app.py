@@ -65,10 +65,15 @@ async def build(settings: Settings) -> Services:
         runner=runner,
         fast=fast,
         dispatcher=dispatcher,
-        callbacks=open_callbacks(channels, dispatcher, clock, settings),
+        callbacks=open_callbacks(platforms, dispatcher, clock, settings),
         executor=executor,
         platforms=platforms,
     )
+
+
+def preload() -> None:
+    """Load the modules a gateway needs, before there is anything to open."""
+    import tools.assembly  # noqa: F401
 
 
 async def close(services: Services) -> None:

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from config.clock import Clock
 from config.errors import YizhanError
 from config.logging import get_logger, log
+from gateway import texts
 from gateway.channel import CallbackRejected, CallbackReply, CallbackRequest, Channel
 from gateway.dispatch import CLOSE, Dispatcher
 
 _logger = get_logger(__name__)
 HEALTH_PREFIX = "yizhan callback"
 """What our callback URL says to a visitor; ``doctor`` knows by it that a public URL really leads here (CB-08)."""
+SKEW = "clock_skew"
+"""The kind of the alert about callbacks from another time."""
+_TELL_EVERY_S = 60.0
+TellOperators = Callable[[str, str, str], None]
+"""Called with account id, kind and sentence; must return at once."""
 
 
 class CallbackHandler:
     """Turns a CallbackRequest into a CallbackReply. A client can cause 2xx and 4xx, never a 5xx."""
 
-    def __init__(self, channels: Mapping[str, Channel], dispatcher: Dispatcher, clock: Clock, max_age_s: int) -> None:
+    def __init__(
+        self,
+        channels: Mapping[str, Channel],
+        dispatcher: Dispatcher,
+        clock: Clock,
+        max_age_s: int,
+        tell_operators: TellOperators | None = None,
+    ) -> None:
         self._channels = channels
         self._dispatcher = dispatcher
         self._clock = clock
         self._max_age_s = max_age_s
+        self._tell_operators = tell_operators
+        self._told: dict[str, float] = {}
 
     async def handle(self, account_id: str, request: CallbackRequest) -> CallbackReply:
         """Answer one request to ``/callback/{account_id}``."""
@@ -56,10 +71,21 @@ class CallbackHandler:
         return await self._dispatcher.handle(channel, message, opened, started)
 
     def _check_age(self, channel: Channel, timestamp_s: int) -> None:
-        """Refuse a signed callback from another time, and say how far off the clocks are (N-08)."""
+        """Refuse a signed callback from another time, and tell the operators how far off the clocks are (N-08)."""
         if not self._max_age_s:
             return
         skew_s = self._clock.now_ms() / 1000 - timestamp_s
         if abs(skew_s) > self._max_age_s:
             log(_logger, "callback.stale", account=channel.account.id, skew_s=round(skew_s))
+            self._alert(channel.account.id, skew_s)
             raise CallbackRejected("stale", hint=f"the callback's timestamp is {skew_s:.0f} s away from this machine's clock")
+
+    def _alert(self, account_id: str, skew_s: float) -> None:
+        """Tell the operators; whoever replays old callbacks by the thousand costs one alert a minute, not a write each."""
+        now = time.monotonic()
+        if self._tell_operators is None or now - self._told.get(account_id, -_TELL_EVERY_S) < _TELL_EVERY_S:
+            return
+        self._told[account_id] = now
+        direction = texts.CLOCK_FAST if skew_s > 0 else texts.CLOCK_SLOW
+        text = texts.STALE_CALLBACK.format(skew_s=abs(round(skew_s)), direction=direction, max_age_s=self._max_age_s)
+        self._tell_operators(account_id, SKEW, text)

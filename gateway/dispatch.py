@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, func, select, update
 
@@ -32,6 +33,7 @@ from memory.models import Conversation as ConversationRow
 _ROW = table_of(Inbound)
 _CONVERSATION = table_of(ConversationRow)
 _logger = get_logger(__name__)
+T = TypeVar("T")
 CLOSE = CallbackReply(status=200, close=True)
 _HOLD_FACTOR = 1.4
 """A held delivery is dropped at 1.4 times the reply deadline: 6 s, safely after the platform hung up at 5 s."""
@@ -165,10 +167,8 @@ class Dispatcher:
                     return True, group
                 if until >= deadline:
                     return False, None
-                row = await self._database.read(
-                    lambda c: c.execute(select(_ROW.c.status, _ROW.c.answer_group).where(_ROW.c.seq == seen.seq)).one()
-                )
-                if row.status not in OPEN:
+                row = await self._look(lambda c: _state_of(c, seen.seq), deadline - now)
+                if row is not None and row.status not in OPEN:
                     return True, row.answer_group
         finally:
             self._waiters.leave(waiter)
@@ -202,9 +202,17 @@ class Dispatcher:
     ) -> CallbackReply:
         if not seen.new or channel.platform != "wecom" or message.event is not None:
             return _acknowledge(channel)
-        ahead = await self._database.read(lambda c: _ahead(c, arrival.conversation_id, seen.seq))
+        ahead = await self._look(lambda c: _ahead(c, arrival.conversation_id, seen.seq), _TAKE_S)
         notice = texts.QUEUED.format(ahead=ahead) if ahead else texts.RECEIPT
         return self._passive(channel, Part("text", {}, notice), message, opened)
+
+    async def _look(self, fn: Callable[[Connection], T], within_s: float) -> T | None:
+        """What the database says, or None when it does not say it in time: the message is stored, so nothing is lost."""
+        try:
+            async with asyncio.timeout(max(0.0, within_s)):
+                return await self._database.read(fn)
+        except (TimeoutError, YizhanError):
+            return None
 
     async def _late_without_push(
         self, channel: Channel, message: InboundMessage, opened: Opened, seen: Seen, started: float
@@ -242,6 +250,10 @@ def _delivery_number(message: InboundMessage, opened: Opened, seen: Seen) -> int
     (every try carries a new timestamp, 5 s apart, while CreateTime stays)."""
     by_clock = 1 + (opened.timestamp_s - message.sent_at_ms // 1000 + 1) // 5 if opened.timestamp_s else 1
     return max(seen.deliveries, min(by_clock, _LAST_DELIVERY))
+
+
+def _state_of(connection: Connection, seq: int) -> Any:
+    return connection.execute(select(_ROW.c.status, _ROW.c.answer_group).where(_ROW.c.seq == seq)).one()
 
 
 def _ahead(connection: Connection, conversation: str, seq: int) -> int:

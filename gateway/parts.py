@@ -38,7 +38,7 @@ _logger = get_logger(__name__)
 
 
 class AlertRelay:
-    """Passes trouble with tokens on to the operators; filled in once the outbox exists."""
+    """Passes trouble with tokens and clocks on to the operators; filled in once the outbox exists."""
 
     def __init__(self) -> None:
         self._database: Database | None = None
@@ -51,8 +51,8 @@ class AlertRelay:
         self._database, self._alerts, self._bell = database, alerts, bell
 
     def __call__(self, account_id: str, code: str, detail: str) -> None:
-        """gateway.tokens.AlertHook."""
-        log(_logger, "token.trouble", logging.WARNING, account=account_id, code=code)
+        """gateway.tokens.AlertHook, gateway.callback.TellOperators."""
+        log(_logger, "account.trouble", logging.WARNING, account=account_id, code=code)
         task = asyncio.get_running_loop().create_task(self._tell(account_id, Alert(code, detail)))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
@@ -135,9 +135,9 @@ def open_delivery(services: Services) -> Delivery:
     return Delivery(services.database, services.channels, services.outbox, services.clock, services.bell, throttle, alerts)
 
 
-def open_callbacks(channels: Mapping[str, Channel], dispatcher: Dispatcher, clock: Clock, settings: Settings) -> CallbackHandler:
-    """The handler of callback requests."""
-    return CallbackHandler(channels, dispatcher, clock, settings.callback_max_age_s)
+def open_callbacks(platforms: Platforms, dispatcher: Dispatcher, clock: Clock, settings: Settings) -> CallbackHandler:
+    """The handler of callback requests; operators hear of callbacks from another time."""
+    return CallbackHandler(platforms.channels, dispatcher, clock, settings.callback_max_age_s, platforms.alerts)
 
 
 def public_routes(services: Services) -> Sequence[tuple[str, Handler]]:
