@@ -207,6 +207,7 @@ def tool(
 
     def make(target: Callable[..., Any]) -> Tool:
         text, notes = _read_docstring(inspect.getdoc(target) or "")
+        options.setdefault("labels", {key: note for key, note in notes.items() if not note.isascii() and len(note) <= 12})
         return Tool(
             name=name or target.__name__,
             description=text,

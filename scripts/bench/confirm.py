@@ -32,6 +32,7 @@ from agent.intents import read_decision
 from agent.protocol import Capability
 from config.clock import Clock
 from config.database import Database, open_database
+from config.errors import DatabaseBusy
 from config.ports import Draft
 from config.schema import Settings, Tenant, WecomAccount
 from gateway.channels import open_channels, open_session
@@ -183,7 +184,12 @@ async def work(url: str, effects: Path, clickers: int, pause_s: float) -> Counte
             mine = list(rows)
             random.shuffle(mine)
             for row in mine:
-                await click(office, row, clicker, tally)
+                while True:
+                    try:
+                        await click(office, row, clicker, tally)
+                        break
+                    except DatabaseBusy:  # the callback stays unanswered and the platform delivers again
+                        tally["delivered_again"] += 1
 
         await asyncio.gather(*(clicking(number) for number in range(clickers)))
     finally:
@@ -246,6 +252,7 @@ def race(url: str, folder: Path, *, actions: int, clickers: int) -> dict[str, An
         "granted": tally["granted"],
         "wrongly_granted": tally["wrongly_granted"],
         "silent": tally["silent"],
+        "delivered_again": tally["delivered_again"],
         "executed_once": sum(times == 1 for times in happened.values()),
         "executed_twice": sum(times > 1 for times in happened.values()),
         "seconds": round(time.monotonic() - started, 1),
@@ -262,7 +269,8 @@ def kills(url: str, folder: Path, *, actions: int, clickers: int, deaths: int) -
     asyncio.run(prepare(url, effects, actions, KINDS))
     for _ in range(deaths):
         child = spawn(url, effects, clickers, 0.2)
-        time.sleep(1.0 + random.random())
+        _wait_for_growth(effects, child)
+        time.sleep(random.random() * 0.5)
         child.send_signal(signal.SIGKILL)
         child.communicate()
     spawn(url, effects, clickers, 0.02).communicate(timeout=600)
@@ -283,6 +291,13 @@ def kills(url: str, folder: Path, *, actions: int, clickers: int, deaths: int) -
         "told_wrong": lied,
         "ok": not any(double.values()) and lied == 0 and set(by_status) <= ended | {"confirmed", "pending"},
     }
+
+
+def _wait_for_growth(effects: Path, child: subprocess.Popen[bytes]) -> None:
+    """Until the process has begun to act."""
+    size, deadline = effects.stat().st_size, time.monotonic() + 20
+    while effects.stat().st_size == size and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def main(argv: list[str]) -> int:

@@ -1,0 +1,87 @@
+"""A function with type hints and a docstring becomes a tool."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from tools.base import Tool, ToolContext, ToolResult, tool
+from tools.registry import run_tool, summarized
+from tools.schema import compile_schema
+
+NOBODY = cast(ToolContext, None)
+
+
+@tool(title="汇率", examples=("美元汇率",))
+async def exchange_rate(currency: Literal["USD", "EUR"], amount: float = 1) -> str:
+    """Tell an exchange rate.
+
+    currency: 货币
+    amount: how much
+    """
+    return f"{amount:g} {currency} 是 {amount * 7:g} 元"
+
+
+def test_declaration() -> None:
+    """S001-43: name, description and schema come from the function."""
+    made = cast(Tool, exchange_rate)
+    assert (made.name, made.description, made.title, made.tool_class) == (
+        "exchange_rate",
+        "Tell an exchange rate.",
+        "汇率",
+        "read",
+    )
+    assert made.labels == {"currency": "货币"}
+    assert made.parameters["properties"]["currency"] == {
+        "description": "货币",
+        "enum": ["USD", "EUR"],
+        "title": "Currency",
+        "type": "string",
+    }
+    assert made.parameters["required"] == ["currency"]
+    checker = compile_schema(made.parameters)
+    assert checker.check({"currency": "USD"}) == []
+    assert [problem.code for problem in checker.check({"currency": "JPY", "x": 1})] == ["enum", "unknown_field"]
+
+
+async def test_async_plain_and_templated() -> None:
+    """Async and plain functions; strings, dicts with a template, results."""
+
+    @tool(summary_template="{host} 的内存 {memory}%", tool_class="read")
+    def memory(host: str, context: ToolContext | None = None) -> dict[str, Any]:
+        """Memory of a host."""
+        return {"memory": 85}
+
+    @tool
+    def plain() -> ToolResult:
+        """A result of its own."""
+        return ToolResult("好")
+
+    said = (await cast(Tool, exchange_rate).run(NOBODY, {"currency": "USD", "amount": 2})).summary
+    assert said == "2 USD 是 14 元"
+    result, _, _ = await run_tool(cast(Tool, memory), NOBODY, {"host": "A"})
+    assert result is not None
+    assert (result.summary, result.values) == ("A 的内存 85%", {"memory": 85})
+    assert (await cast(Tool, plain).run(NOBODY, {})).summary == "好"
+
+
+async def test_what_a_tool_raises_never_reaches_the_model() -> None:
+    """S001-53: a crash is one sentence; its text may hold anything."""
+
+    @tool
+    def broken() -> str:
+        """Fails."""
+        raise ValueError("password=hunter2")
+
+    assert await run_tool(cast(Tool, broken), NOBODY, {}) == (None, "内部出错", "crashed")
+
+
+def test_a_template_without_its_value_says_so() -> None:
+    """S001-51 S001-53: nothing is made up for a field that is not there."""
+
+    @tool(summary_template="{nothing}")
+    def empty() -> str:
+        """Empty."""
+        return ""
+
+    said = summarized(cast(Tool, empty), {}, ToolResult()).summary
+    assert said == "「empty」已返回结果，但没有可用的摘要。"
