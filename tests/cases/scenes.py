@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -64,25 +65,31 @@ async def outgoing(stack: Stack, where: str = "1") -> list[dict[str, Any]]:
     return await stack.rows(f"SELECT * FROM outbox_message WHERE {where} ORDER BY seq")  # noqa: S608 -- a test's own words
 
 
+def words(row: dict[str, Any]) -> str:
+    """What an outbox row says."""
+    return str(json.loads(row["payload"])["text"])
+
+
 async def inbound(stack: Stack) -> list[dict[str, Any]]:
     """Inbound rows, oldest first."""
     return await stack.rows("SELECT * FROM inbound ORDER BY seq")
 
 
-async def push(stack: Stack, account: str, to: list[str], text: str, key: str, **message: Any) -> dict[str, Any]:
-    """One push through the API; its answer (202)."""
-    status, answer = await try_push(stack, account, to, text, key, **message)
+async def push(stack: Stack, account: str, to: list[str], text: str, key: str, **fields: Any) -> dict[str, Any]:
+    """One push through the API; its answer (202). ``fields`` are further fields of the request."""
+    status, answer = await try_push(stack, account, to, text, key, **fields)
     assert status == 202, answer
     return answer
 
 
-async def try_push(stack: Stack, account: str, to: list[str], text: str, key: str, **message: Any) -> tuple[int, dict[str, Any]]:
+async def try_push(stack: Stack, account: str, to: list[str], text: str, key: str, **fields: Any) -> tuple[int, dict[str, Any]]:
     """One push through the API; status and answer."""
     body = {
         "account": account,
         "to": {"users": to},
-        "message": {"kind": "text", "text": text, **message},
+        "message": {"kind": "text", "text": text},
         "idempotency_key": key,
+        **fields,
     }
     url = f"http://127.0.0.1:{stack.settings.admin.port}/api/v1/push"
     async with stack.http.post(url, json=body, headers=await _authorized(stack)) as response:
