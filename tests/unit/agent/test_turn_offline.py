@@ -13,6 +13,8 @@ from agent.protocol import Capability, Deadline
 from agent.turn import run_turn
 from memory.models import Message, Session
 from tests.fakes.assistant import PULL, PUSH, Assistant, FakeStop, make_assistant
+from tools.assembly import builtin_tools
+from tools.models import PendingAction, Todo
 
 
 @pytest.fixture
@@ -81,3 +83,46 @@ async def test_a_turn_writes_nothing_by_itself(assistant: Assistant) -> None:
     assert await assistant.rows(Message) == []
     await assistant.commit(result)
     assert len(await assistant.rows(Turn)) == 1
+
+
+async def test_a_sentence_becomes_a_prompt_with_its_values(tmp_path: Path) -> None:
+    """The front door of the product, with no model at all: a proposal with every value, and nothing done yet."""
+    made = await make_assistant(tmp_path, tools=builtin_tools())
+    result = await made.say("把web-01的内存告警建一个待办，明天上午提醒我")
+    assert [reply.source for reply in result.replies] == ["confirm_prompt"]
+    assert "即将执行以下操作，请确认" in result.text
+    assert "web-01的内存告警" in result.text
+    assert await made.rows(Todo) == []
+    (action,) = await made.rows(PendingAction)
+    assert (action.tool, action.status) == ("todo_create", "pending")
+    other = await made.say("我的待办")
+    assert "另有 1 项等你确认" in other.text
+    await made.close()
+
+
+async def test_slots_are_kept_between_turns_in_the_session(tmp_path: Path) -> None:
+    made = await make_assistant(tmp_path, tools=builtin_tools())
+    assert "什么时间" in (await made.say("提醒我给客户回电话")).text
+    result = await made.say("后天下午三点")
+    assert "给客户回电话" in result.text
+    assert result.outcome == "asked"
+    await made.close()
+
+
+async def test_a_follower_is_offered_nothing(tmp_path: Path) -> None:
+    """N-12."""
+    person = {"account_id": "mp-main", "platform": "mp", "user_id": "oAbc", "id_type": "open_id"}
+    made = await make_assistant(tmp_path, tools=builtin_tools(), **person)
+    result = await made.say("把web-01的内存告警建一个待办")
+    assert result.text.startswith(texts.RULE_NOTICE_CUSTOMER)
+    assert await made.rows(PendingAction) == []
+    await made.close()
+
+
+async def test_a_reminder_the_channel_cannot_deliver_is_refused_when_proposed(tmp_path: Path) -> None:
+    """N-26."""
+    made = await make_assistant(tmp_path, tools=builtin_tools(), capability=PULL)
+    result = await made.say("明天上午九点提醒我开会")
+    assert [reply.source for reply in result.replies] == ["rule"]
+    assert await made.rows(PendingAction) == []
+    await made.close()
