@@ -50,7 +50,7 @@ def register(subparsers: Any) -> None:
     for kind, text in (("image", "图片"), ("file", "文件"), ("voice", "语音")):
         what.add_argument(f"--{kind}", type=Path, metavar="PATH", help=f"发{text}")
     what.add_argument("--message", type=Path, metavar="FILE", help="JSON 文件，和接口的 message 一样（图文、卡片、模板消息）")
-    parser.add_argument("--key", metavar="KEY", help="幂等键：同一个键只发一次，中断后重跑会接着发")
+    parser.add_argument("--key", metavar="KEY", help="幂等键：同一个键和同一份名单只发一次，中断后重跑会接着发")
     parser.add_argument("--not-before", metavar="WHEN", help="不早于，带时区的时刻")
     parser.add_argument("--expires-at", metavar="WHEN", help="过期不发，带时区的时刻")
     parser.add_argument("--wait", nargs="?", type=float, const=60.0, metavar="SECONDS", help="等到送达再退出（默认最多 60 秒）")

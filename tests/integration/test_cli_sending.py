@@ -71,7 +71,7 @@ def test_keys_are_made_listed_and_revoked(terminal: Terminal) -> None:
 
 
 def test_push_to_a_list_once(terminal: Terminal, tmp_path: Path) -> None:
-    """A list from a file, each person once; the same key again adds nothing; a changed list only its new people."""
+    """A list from a file, each person once; the same key with the same list again adds nothing."""
     names = [f"u{number}" for number in range(450)]
     (tmp_path / "list.txt").write_text("# 名单\n" + "\n".join([*names, "u1", "u2, u3"]), "utf-8")
     call = ("push", "--account", "wecom-main", "--users-file", str(tmp_path / "list.txt"), "--key", "stock", "库存不足")

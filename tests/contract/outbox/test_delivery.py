@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection, event
 
-from config.errors import Refused
+from gateway import outbox_claims
 from gateway.outbox_claims import DUPLICATE_WINDOW_MS
-from gateway.outbox_states import ROWS
 from tests.contract.outbox.world import World
 from tests.fakes.channel import LOST, NOT_SENT, answered
 
 NEVER = 10**15
-BLOCKED_IP = answered(60020, "not allow to access from your ip, hint: [1], from ip: 203.0.113.7, more info at https://x")
 
 
 async def test_parts_go_in_order_and_a_failed_part_resumes_there(world: World) -> None:
@@ -113,106 +113,6 @@ async def test_unknown_and_dead_heads_do_not_block(world: World) -> None:
     assert world.mp.texts == ["丙"]
 
 
-async def test_blocked_ip_parks_after_one_call_and_resumes(world: World) -> None:
-    """DEL-01, DEL-03: 60020 is one call, parked, an alert with the IP through the robot; later delivered."""
-    await world.put("k1", "答案")
-    world.wecom.expect(BLOCKED_IP)
-    delivery = world.delivery()
-    await delivery.pass_once()
-    assert len([call for call in world.wecom.calls if call[2].webhook is None]) == 1
-    assert world.wecom.texts[0].startswith("【wecom-main】")
-    assert "203.0.113.7" in world.wecom.texts[0]
-    rows = await world.rows()
-    assert (rows[0]["status"], rows[0]["park_reason"], rows[0]["errcode"]) == ("parked", "operator", 60020)
-    await world.put("k2", "第二个答案")
-    await delivery.pass_once()
-    assert len([call for call in world.wecom.calls if call[2].webhook is None]) == 1
-    alerts = world.delivery()._sender._alerts
-    where = rows[0]["conversation_id"]
-    notice = await world.database.read(lambda c: alerts.waiting_notice(c, where, "wecom-main"))
-    assert notice is not None
-    world.clock.advance(61)
-    await delivery.pass_once()
-    assert world.wecom.probes == 1
-    assert [text for text in world.wecom.texts if "答案" in text] == ["答案", "第二个答案"]
-    assert await world.database.read(lambda c: alerts.waiting_notice(c, where, "wecom-main")) is None
-
-
-async def test_closed_window_parks_and_the_next_message_delivers(world: World) -> None:
-    """DEL-17, DEL-21: 45015 in a 200 body is parked, never sent; the person's next message delivers it."""
-    await world.can_push("push")
-    await world.put("k1", "答案", account_id="mp-main", user_id="o1", cause="push")
-    world.mp.expect(answered(45015, "response out of time limit"))
-    await world.delivery().pass_once()
-    row = (await world.rows())[0]
-    assert (row["status"], row["errcode"]) == ("parked", 45015)
-    assert await world.database.write(lambda c: world.outbox.flush_parked(c, row["conversation_id"])) == 1
-    await world.delivery().pass_once()
-    assert world.mp.texts == ["答案"]
-
-
-async def test_unauthorized_account_becomes_pull(world: World) -> None:
-    """DEL-14: the first 48001 parks the answer, tells the admin once, and later answers are parked without a call."""
-    await world.can_push("push")
-    for number in range(2):
-        await world.put(f"k{number}", f"答{number}", account_id="mp-main", user_id=f"o{number}", label="问")
-    world.mp.expect(answered(48001, "api unauthorized"), answered(48001, "api unauthorized"))
-    await world.delivery().pass_once()
-    await world.put("k9", "答9", account_id="mp-main", user_id="o9", label="问")
-    await world.delivery().pass_once()
-    assert len(world.mp.calls) <= 2
-    states = {row["idempotency_key"]: row["status"] for row in await world.rows()}
-    assert [states[key] for key in ("k0:0", "k1:0", "k9:0")] == ["parked"] * 3
-    assert sum("48001" in text and target.webhook is None for text, target in world.wecom.accepted) == 1
-    where = (await world.rows())[0]["conversation_id"]
-    page = await world.database.write(lambda c: world.outbox.pull(c, where))
-    assert page is not None
-    assert page.text == "关于：问\n答0"
-
-
-async def test_quota_pauses_the_account(world: World) -> None:
-    """45009: nothing of the account goes until it may again; nothing is lost, no attempt is used up."""
-    await world.put("k1", "一", user_id="a")
-    world.wecom.expect(answered(45009, "reach max api daily quota limit"))
-    delivery = world.delivery()
-    await delivery.pass_once()
-    await world.put("k2", "二", user_id="b")
-    await delivery.pass_once()
-    assert world.wecom.texts[0].startswith("【wecom-main】平台说调用次数用完")
-    world.clock.advance(61)
-    await delivery.pass_once()
-    assert {"一", "二"} <= set(world.wecom.texts)
-
-
-async def test_unknown_member_is_told_and_not_retried(world: World) -> None:
-    """DEL-12: errcode 0 with invaliduser, and 81013, are faults of this target only."""
-    told = [
-        answered(0, "ok", invalid_users=("ghost",)),
-        answered(81013, "all invalid"),
-        answered(0, "ok", invalid_users=("ghost",)),
-    ]
-    for number, users in enumerate((["ghost"], ["gone"], ["a", "ghost"])):
-        await world.put(f"k{number}", "通知", user_id=users[0], target={"users": users})
-        world.wecom.expect(told[number])
-        await world.delivery().pass_once()
-    world.clock.advance(60)
-    await world.delivery().pass_once()
-    rows = await world.rows()
-    assert [(row["status"], row["errcode"]) for row in rows] == [("dead", 81013), ("dead", 81013), ("sent", 0)]
-    assert rows[2]["errmsg"] == "invaliduser: ghost"
-    assert len(world.wecom.calls) == 3
-
-
-async def test_refused_card_becomes_text(world: World) -> None:
-    """A card the platform refuses goes as its words, once."""
-    await world.put("k1", "审批：请假", kind="template_card", data={"card": 1})
-    world.wecom.expect(answered(42015, "invalid card"))
-    await world.delivery().pass_once()
-    assert world.wecom.texts == ["审批：请假"]
-    assert [kind for kind, _, _ in world.wecom.calls] == ["template_card", "text"]
-    assert await world.states() == ["sent"]
-
-
 async def test_scheduled_and_expiring(world: World) -> None:
     """SES-10: due after a restart without any inbound message; a passed expiry is never sent; the future makes nobody wait."""
     now = world.clock.now_ms()
@@ -225,27 +125,6 @@ async def test_scheduled_and_expiring(world: World) -> None:
     world.clock.advance(3601)
     await world.delivery().pass_once()
     assert world.wecom.texts == ["迟到的", "明天"]
-
-
-async def test_parked_rows_expire_with_a_record(world: World) -> None:
-    """N-06: after limits.park_days a parked row is expired, and the row stays."""
-    await world.can_push("pull")
-    await world.put("k1", account_id="mp-main", user_id="o1")
-    world.clock.advance(7 * 86_400 + 1)
-    await world.delivery().pass_once()
-    assert await world.states() == ["expired"]
-
-
-async def test_paced_member_loses_nothing(world: World) -> None:
-    """DEL-24: 40 pushes to one member: 30 in the first minute, the rest later, in order."""
-    for number in range(40):
-        await world.put(f"k{number}", f"第{number}条")
-    delivery = world.delivery()
-    await delivery.pass_once()
-    assert len(world.wecom.texts) == 30
-    world.clock.advance(60)
-    await delivery.pass_once()
-    assert world.wecom.texts == [f"第{number}条" for number in range(40)]
 
 
 async def test_two_deliveries_never_send_twice(world: World) -> None:
@@ -313,19 +192,11 @@ async def test_idle_cost_is_flat_in_sent_rows(world: World) -> None:
     """Idle polls look things up by index whatever the table holds: no scan in any query plan."""
     if world.database.dialect != "sqlite":
         pytest.skip("query plans are read on SQLite")
-    from sqlalchemy import text
 
-    from gateway import outbox_claims
+    def plans(connection: Connection) -> list[str]:
+        statements: list[tuple[str, Any]] = []
 
-    seen: list[str] = []
-
-    def plans(connection: object) -> None:
-        from sqlalchemy import Connection, event
-
-        assert isinstance(connection, Connection)
-        statements: list[tuple[str, object]] = []
-
-        def note(_c: object, _cursor: object, statement: str, parameters: object, *_rest: object) -> None:
+        def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_rest: object) -> None:
             statements.append((statement, parameters))
 
         event.listen(connection, "before_cursor_execute", note)
@@ -337,15 +208,12 @@ async def test_idle_cost_is_flat_in_sent_rows(world: World) -> None:
         world.outbox.flush_parked(connection, "c1")
         world.outbox.newest(connection, "c1")
         event.remove(connection, "before_cursor_execute", note)
-        for statement, parameters in statements:
-            rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()  # type: ignore[arg-type]
-            seen.extend(str(row[-1]) for row in rows)
+        explained = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all() for sql, values in statements]
+        return [str(row[-1]) for rows in explained for row in rows]
 
-    await world.database.read(plans)
-    await world.database.read(lambda c: c.execute(text("SELECT 1")).all())
-    assert seen
+    seen = await world.database.read(plans)
+    assert len(seen) > 8
     assert [plan for plan in seen if plan.startswith("SCAN")] == []
-    assert ROWS.name == "outbox_message"
 
 
 async def test_placeholder_and_answer_both_arrive_in_order(world: World) -> None:
@@ -356,28 +224,6 @@ async def test_placeholder_and_answer_both_arrive_in_order(world: World) -> None
     await world.put("in:1", "答案", cause="inbound", cause_id="1", final=True, label="问")
     await world.delivery().pass_once()
     assert world.wecom.texts == ["正在处理", "答案"]
-
-
-async def test_used_up_window_is_known_beforehand(world: World) -> None:
-    """The sixth customer-service message after the person's last act is parked without a call that must fail."""
-    await world.can_push("push")
-    await world.set_conversation(last_act_ms=world.clock.now_ms())
-    for number in range(6):
-        await world.put(f"k{number}", f"{number}", account_id="mp-main", user_id="o1", cause="push")
-    world.clock.advance(1)
-    await world.delivery().pass_once()
-    assert len(world.mp.calls) == 5
-    assert await world.states() == ["sent"] * 5 + ["parked"]
-    await world.set_conversation(last_act_ms=world.clock.now_ms() + 1)
-    world.clock.advance(1)
-    where = (await world.rows())[0]["conversation_id"]
-    await world.database.write(lambda c: world.outbox.flush_parked(c, where))
-    await world.delivery().pass_once()
-    assert await world.states() == ["sent"] * 6
-    await world.put("late", "49 小时后", account_id="mp-main", user_id="o1", cause="push")
-    world.clock.advance(49 * 3600)
-    await world.delivery().pass_once()
-    assert len(world.mp.calls) == 6
 
 
 async def test_blanked_body_is_recorded_not_sent(world: World) -> None:
@@ -410,20 +256,3 @@ async def test_wecom_answer_is_labelled_when_another_question_came(world: World)
     await world.set_rows(not_before_ms=None, next_attempt_at_ms=1)
     await world.delivery().pass_once()
     assert world.wecom.texts == ["关于：问题1\n答一", "答二"]
-
-
-async def test_refused_file_becomes_words_and_refused_receiver_ends(world: World) -> None:
-    """A file that cannot be read goes as a notice; a receiver that is none ends the row with its reason, no call made."""
-    world.wecom.freeze_error = Refused("the file to send is not there", code="media_missing")
-    await world.put("k1", "文件：周报", kind="file", data={"path": "/gone"})
-    world.wecom.freeze_errors = 1
-    await world.delivery().pass_once()
-    assert world.wecom.texts == ["文件：周报"]
-    world.wecom.freeze_error = Refused("this id belongs to a follower", code="wrong_id_type")
-    world.wecom.freeze_errors = 1
-    await world.put("k2", "通知", user_id="other")
-    await world.delivery().pass_once()
-    row = (await world.rows())[-1]
-    assert row["status"] == "dead"
-    assert row["errmsg"].startswith("wrong_id_type")
-    assert len(world.wecom.calls) == 1
