@@ -136,6 +136,11 @@ def child_environment(overrides: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **overrides}
 
 
+def take_environment(values: Any) -> None:
+    """Add to this process's environment what its parent decided after it was started."""
+    os.environ.update({str(name): str(value) for name, value in dict(values).items()})
+
+
 def write_demo_state(data_dir: Path, *, sim_port: int, http_port: int, admin_port: int) -> None:
     """Remember the demo's ports for operators' commands."""
     run = data_dir / "run"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -73,7 +74,9 @@ async def build(settings: Settings) -> Services:
 
 def preload() -> None:
     """Load the modules a gateway needs, before there is anything to open."""
-    import tools.assembly  # noqa: F401
+    for name in ("capabilities", "dispatch", "metrics", "parts", "reaper", "retention", "routes"):
+        importlib.import_module(f"gateway.{name}")
+    importlib.import_module("tools.assembly")
 
 
 async def close(services: Services) -> None:

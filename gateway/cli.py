@@ -8,10 +8,12 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from config.errors import SettingsError, YizhanError
-from config.schema import Settings
+
+if TYPE_CHECKING:
+    from config.schema import Settings
 
 COMMANDS = {
     "up": "cli_up",

@@ -32,6 +32,7 @@ def register(subparsers: Subparsers) -> None:
     up.add_argument("--verbose", action="store_true", help="各进程日志直接打到终端，不写文件")
     up.set_defaults(run=_up)
     serve = subparsers.add_parser("serve", parents=[parent], help="运行网关进程（回调、推送、投递）")
+    serve.add_argument("--prestart", action="store_true", help=argparse.SUPPRESS)
     serve.set_defaults(run=_serve)
     worker = subparsers.add_parser("worker", parents=[parent], help="运行后台工作进程")
     worker.set_defaults(run=_worker)
@@ -43,14 +44,30 @@ def register(subparsers: Subparsers) -> None:
 
 
 def _up(args: argparse.Namespace) -> int:
-    from gateway.cli_up_run import run_up
+    from gateway.prestart import Prestarted
 
-    return run_up(args)
+    prestarted = Prestarted()
+    try:
+        from gateway.cli_up_run import run_up
+
+        return run_up(args, prestarted)
+    finally:
+        prestarted.end()
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from gateway.app import serve
+    from gateway.app import preload, serve
 
+    if args.prestart:
+        from config.settings import take_environment
+        from gateway.prestart import wait_for_settings
+
+        preload()
+        told = wait_for_settings()
+        if told is None:
+            return 0
+        take_environment(told["environ"])
+        args.config = None if told["config"] is None else Path(str(told["config"]))
     return _run_process(args, serve)
 
 

@@ -17,6 +17,7 @@ from config.schema import Listen, Settings
 from config.settings import SIM_PORT, child_environment, load, write_demo_state
 from gateway import embedded, up_texts
 from gateway.ports import port_error
+from gateway.prestart import Prestarted
 from gateway.supervisor import Child, Supervisor, await_orphans, lock_folder
 
 NAMES = ("serve", "worker", "simulator", "valkey")
@@ -47,9 +48,12 @@ class Plan:
         return f"http://127.0.0.1:{self.sim_port}/?token={self.token}"
 
 
-def run_up(args: argparse.Namespace) -> int:
-    """Run until a signal; the exit code. Raises SettingsError or AlreadyRunning before anything was started."""
-    started = time.monotonic()
+def run_up(args: argparse.Namespace, prestarted: Prestarted) -> int:
+    """Run until a signal; the exit code. ``prestarted`` becomes the first gateway process.
+
+    Raises SettingsError or AlreadyRunning before anything else was started.
+    """
+    started = prestarted.started_at
     setup_logging("WARNING")
     plan = _first_plan(args)
     data_dir = plan.settings.data_dir
@@ -59,7 +63,10 @@ def run_up(args: argparse.Namespace) -> int:
     try:
         await_orphans(data_dir / "run", NAMES)
         plan = _final_plan(args, plan)
-        supervisor = Supervisor(data_dir, _children(plan), to_terminal=args.verbose)
+        children = _children(plan)
+        embedded.private_folder(data_dir / "logs")
+        _adopt(next(child for child in children if child.name == "serve"), plan, prestarted, args)
+        supervisor = Supervisor(data_dir, children, to_terminal=args.verbose)
         print(up_texts.STARTING.format(data_dir=data_dir, logs=data_dir / "logs"), flush=True)
         code = supervisor.run(_Progress(plan, supervisor, started).look)
         _tell_why(supervisor, data_dir)
@@ -141,6 +148,13 @@ def _children(plan: Plan) -> list[Child]:
         children.append(Child("simulator", _simulator(plan), environ))
     children.append(Child("worker", [*run, "worker", *config], environ, start_at=time.monotonic() + _WORKER_LATER_S))
     return children
+
+
+def _adopt(child: Child, plan: Plan, prestarted: Prestarted, args: argparse.Namespace) -> None:
+    """Let the gateway that is loading already go on; without it the supervisor starts one."""
+    log = None if args.verbose else plan.settings.data_dir / "logs" / "serve.log"
+    child.process = prestarted.release(child.environ, plan.file.resolve() if plan.file is not None else None, log)
+    child.started_at = time.monotonic()
 
 
 def _simulator(plan: Plan) -> list[str]:

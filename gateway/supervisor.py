@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import select
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from pathlib import Path
 from config.errors import YizhanError
 from config.logging import get_logger, log
 from config.settings import child_environment
+from gateway.prestart import death_signal
 
 FATAL_EXIT = 2
 """A child ends with this when starting it again cannot help (usage, settings, a newer database)."""
@@ -28,7 +27,6 @@ _QUICK_S = 5.0
 _IDLE_S, _BUSY_S = 1.0, 0.05
 _LOG_BYTES = 20 * 1024 * 1024
 _LOG_KEEP = 3
-_PR_SET_PDEATHSIG = 1
 _logger = get_logger(__name__)
 
 
@@ -41,7 +39,7 @@ class AlreadyRunning(YizhanError):
 @dataclass(slots=True)
 class Child:
     """One process to keep alive. ``last`` marks what others depend on: it is stopped after them. Without its ``socket`` file
-    a child is of no use and is started anew."""
+    a child is of no use and is started anew. ``process`` may be given: one that was started already."""
 
     name: str
     argv: Sequence[str]
@@ -74,11 +72,14 @@ class Supervisor:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._die_with_parent = _death_signal()
+        self._die_with_parent = death_signal()
 
     def run(self, poll: Callable[[], bool] | None = None) -> int:
         """Start everything and keep it running; ``poll`` is called every 50 ms until it returns True. Returns the exit code."""
         self._logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for child in self.children:
+            if child.process is not None:
+                write_pid(self._run / f"{child.name}.pid", child.process.pid)
         previous = self._take_signals()
         try:
             while not self._stopping:
@@ -209,20 +210,6 @@ def write_pid(path: Path, pid: int) -> None:
     partial = path.with_suffix(".pid.new")
     partial.write_text(f"{pid}\n", "ascii")
     partial.replace(path)
-
-
-def _death_signal() -> Callable[[], None] | None:
-    """What a child does before exec, so that it ends when the supervisor ends, even by kill -9 (Linux only)."""
-    if sys.platform != "linux":
-        return None
-    library, supervisor = ctypes.CDLL(None, use_errno=True), os.getpid()
-
-    def ask() -> None:
-        library.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != supervisor:
-            os._exit(1)
-
-    return ask
 
 
 def await_orphans(run: Path, names: Sequence[str], limit_s: float = 12.0) -> None:
