@@ -134,6 +134,11 @@ def _document(offer: ToolOffer, segmenter: Segmenter) -> Counter[str]:
     titles = [str(field.get("title", "")) for field in fields.values() if isinstance(field, dict)]
     about = " ".join([offer.name.replace("_", " "), offer.title, offer.description])
     shown = " ".join([*titles, *offer.labels.values(), *offer.examples, *offer.triggers])
+    return _counted(segmenter, about, shown)
+
+
+@lru_cache(maxsize=1024)
+def _counted(segmenter: Segmenter, about: str, shown: str) -> Counter[str]:
     counted = Counter({word: 2 * count for word, count in Counter(segmenter.words(about)).items()})
     counted.update(set(segmenter.words(shown)))
     return counted

@@ -1,0 +1,140 @@
+"""Reads typed values out of a sentence: choices, moments, numbers, identifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from agent.llm.slot_schema import enum_words, is_time
+from memory.moments import Moment, find_moment, find_repeat
+from memory.numbers import NUMBER, parse_number
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)+|[A-Za-z]+\d+|\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z][A-Za-z0-9]+")
+_DUE_HOUR = 18
+"""A day named as the last one ends with the working day."""
+_SAID_MEANT = (
+    ("提醒|叫我", "提醒|remind"),
+    ("截止|之前|前完成|前交|到期|前做|前搞定|前给", "截止|到期|due|deadline"),
+    ("开始", "开始|start"),
+)
+
+
+@dataclass(slots=True)
+class Filled:
+    """What a sentence gave: values by parameter, and the parts of the text they were read from."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+
+def take(filled: Filled, name: str, found: tuple[Any, tuple[int, int] | None] | None) -> None:
+    """Keep a value that was found, and where."""
+    if found is not None:
+        filled.values[name] = found[0]
+        if found[1] is not None:
+            filled.spans.append(found[1])
+
+
+def read_enum(plain: str, name: str, schema: Mapping[str, Any]) -> tuple[Any, tuple[int, int] | None] | None:
+    """The choice a sentence names, and where: its value, or the word its description gives it."""
+    values = list(schema.get("enum", ()))
+    repeat, span = find_repeat(plain)
+    if repeat in values and span is not None:
+        return repeat, span
+    lower = plain.lower()
+    candidates = [(str(value), value) for value in values] + list(enum_words(schema).items())
+    for word, value in sorted(candidates, key=lambda pair: -len(pair[0])):
+        pattern = re.escape(word.lower())
+        if re.fullmatch(r"[\x00-\x7f]+", word):
+            pattern = rf"(?<![a-z0-9_-]){pattern}(?![a-z0-9_-])"
+        match = re.search(pattern, lower)
+        if match and value is not None:
+            return value, match.span()
+    return None
+
+
+def read_time(plain: str, properties: Mapping[str, Mapping[str, Any]], now: datetime, filled: Filled) -> None:
+    """The moment a sentence names, for the parameter it is meant for."""
+    names = [name for name, schema in properties.items() if is_time(name, schema) and name not in filled.values]
+    repeating = filled.values.get("repeat", "none") != "none"
+    moment = find_moment(plain, now, repeating=repeating) if names else None
+    if moment is None:
+        return
+    name = _time_for(plain, names, properties, moment)
+    due = not moment.exact and re.search("截止|到期|due|deadline", f"{name} {properties[name].get('title', '')}")
+    at = moment.at.replace(hour=_DUE_HOUR) if due else moment.at
+    filled.values[name] = stamp(at, properties[name])
+    filled.spans.extend(moment.spans)
+
+
+def _time_for(plain: str, names: list[str], properties: Mapping[str, Mapping[str, Any]], moment: Moment) -> str:
+    """Which of several moments was meant, by the words around it."""
+    if len(names) == 1:
+        return names[0]
+    speaks = {name: f"{name} {properties[name].get('title', '')} {properties[name].get('description', '')}" for name in names}
+    for said, meant in _SAID_MEANT:
+        if re.search(said, plain):
+            fit = [name for name in names if re.search(meant, speaks[name])]
+            if fit:
+                return fit[0]
+    return names[0]
+
+
+def stamp(moment: datetime, schema: Mapping[str, Any]) -> str:
+    """A moment as the parameter wants it: ISO 8601 with offset, or a day."""
+    return moment.date().isoformat() if schema.get("format") == "date" else moment.isoformat(timespec="seconds")
+
+
+def read_typed(
+    plain: str, name: str, schema: Mapping[str, Any], taken: Sequence[tuple[int, int]]
+) -> tuple[Any, tuple[int, int] | None] | None:
+    """A number, a token of a pattern, or a machine's name, and where."""
+    kind = schema.get("type", "string")
+    if kind in ("integer", "number"):
+        return _number(plain, schema, taken)
+    if kind == "string" and schema.get("pattern"):
+        return _patterned(plain, str(schema["pattern"]), taken)
+    if kind == "string" and re.search(r"host|server|machine|device", name):
+        for match in _IDENTIFIER.finditer(plain):
+            if not overlaps(match.span(), taken) and re.search(r"\d|-", match.group()):
+                return match.group(), match.span()
+        if re.search("本机|这台机器|local", plain):
+            return "local", None
+    return None
+
+
+def _number(plain: str, schema: Mapping[str, Any], taken: Sequence[tuple[int, int]]) -> tuple[Any, tuple[int, int]] | None:
+    identifiers = [match.span() for match in _IDENTIFIER.finditer(plain)]
+    for match in re.finditer(rf"(?<![A-Za-z0-9-])[#第]?({NUMBER})", plain):
+        value = parse_number(match[1])
+        if value is None or overlaps(match.span(1), taken) or overlaps(match.span(1), identifiers):
+            continue
+        if match[1] in ("一", "两") and re.match("[个条项份下些]", plain[match.end() :]):
+            continue
+        if schema.get("type") == "integer" and not isinstance(value, int):
+            continue
+        if value < schema.get("minimum", value) or value > schema.get("maximum", value):
+            continue
+        return value, match.span()
+    return None
+
+
+def _patterned(plain: str, pattern: str, taken: Sequence[tuple[int, int]]) -> tuple[str, tuple[int, int]] | None:
+    if len(pattern) > 200:
+        return None
+    try:
+        compiled = re.compile(pattern)
+    except re.error:
+        return None
+    for match in re.finditer(r"[A-Za-z0-9_.:/@+-]+", plain):
+        if len(match.group()) <= 200 and not overlaps(match.span(), taken) and compiled.fullmatch(match.group()):
+            return match.group(), match.span()
+    return None
+
+
+def overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    """Whether a span touches one of the others."""
+    return any(span[0] < end and start < span[1] for start, end in others)
