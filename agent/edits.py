@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.llm.slots import is_time
+from memory.dates import find_stretches
 from memory.moments import Moment, find_moment
 from memory.numbers import parse_number
 
@@ -50,20 +51,24 @@ def _as_time(
     if moment is None or len(given or times) != 1:
         return None
     name = (given or times)[0]
-    at = _keeping_hour(moment, arguments.get(name))
+    at = _keeping_the_rest(moment, arguments.get(name), to, now)
     as_day = _schema(parameters, name).get("format") == "date"
     return {name: at.date().isoformat() if as_day else at.isoformat(timespec="seconds")}
 
 
-def _keeping_hour(moment: Moment, before: Any) -> datetime:
-    """改成后天 moves the day and leaves the hour."""
-    if moment.exact or not isinstance(before, str):
-        return moment.at
+def _keeping_the_rest(moment: Moment, before: Any, to: str, now: datetime) -> datetime:
+    """改成后天 moves the day and leaves the hour; 改到四点 moves the hour and leaves the day."""
     try:
-        old = datetime.fromisoformat(before)
+        old = datetime.fromisoformat(before) if isinstance(before, str) else None
     except ValueError:
+        old = None
+    if old is None:
         return moment.at
-    return moment.at.replace(hour=old.hour, minute=old.minute, second=old.second)
+    if not moment.exact:
+        return moment.at.replace(hour=old.hour, minute=old.minute, second=old.second)
+    if find_stretches(to, now, "future") or re.search("后|过|马上|立刻|现在|[0-9]{4}-", to):
+        return moment.at
+    return moment.at.replace(year=old.year, month=old.month, day=old.day)
 
 
 def _as_number(parameters: Mapping[str, Any], arguments: Mapping[str, Any], names: list[str], to: str) -> dict[str, Any] | None:

@@ -102,12 +102,17 @@ def _hides(char: str) -> bool:
 
 
 def _argument_lines(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str]) -> list[str]:
-    lines = []
-    for key, value in arguments.items():
+    lines, declared = [], list(tool.parameters.get("properties", ()))
+    for key, value in sorted(arguments.items(), key=lambda item: _place(declared, item[0])):
         label = visible(tool.labels.get(key) or str(key))
         text = visible(shown[key]) if key in shown else _value(value)
         lines.append(texts.PROMPT_ARGUMENT.format(label=label, value=text))
     return lines
+
+
+def _place(declared: list[str], key: str) -> int:
+    """Arguments read in the order the tool declares them, whatever order the model wrote."""
+    return declared.index(key) if key in declared else len(declared)
 
 
 def _value(value: Any) -> str:

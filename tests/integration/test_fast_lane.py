@@ -138,6 +138,9 @@ async def test_edits(world: World) -> None:
     for write in day.writes:
         await world.database.write(lambda c, write=write: write(c))
     assert await world.states() == ["superseded", "pending"]
+    hour = await ask(world, "改到四点")
+    assert hour is not None
+    assert "时间：“2023-11-17T16:00:00+08:00”" in hour.replies[0].text
     count = await ask(world, "改为3台")
     assert count is not None
     assert "台数：3" in count.replies[0].text

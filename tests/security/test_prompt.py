@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,6 +43,13 @@ def test_every_argument_is_shown() -> None:
         "n：1.5",
         "回复「确认 27」执行，回复「取消 27」放弃（10 分钟内有效）",
     ]
+
+
+def test_arguments_read_in_the_declared_order() -> None:
+    """The same call always reads the same, whatever order a model writes."""
+    declared = replace(TOOL, parameters={"properties": {"text": {}, "to": {}}})
+    one = render_prompt(declared, {"to": "a", "text": "b"}, {}, FACTS).text
+    assert one == render_prompt(declared, {"text": "b", "to": "a"}, {}, FACTS).text
 
 
 @pytest.mark.parametrize(
