@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from agent import texts
 from agent.commands import Command, doctor, ordered_command
 from agent.context import AgentContextBuilder, Context, Knowledge
 from agent.intents import read_decision
 from agent.llm.offline import RuleModel
-from agent.llm.router import DataPermission, RouteLog
 from agent.loop import Loop, LoopResult
-from agent.models import Turn
 from agent.neutral import neutralize
 from agent.ports import StopSignal
 from agent.protocol import Capability, Conversation, Deadline, InboundMessage, Reply, ReplySource, TurnResult, Write
 from agent.retry import retry
+from agent.run import Run, bot_name, permission, remembers
 from agent.services import AgentServices
 from agent.toolbox import Toolbox
+from agent.turn_rows import session_rows, turn_row
 from agent.voice import heard_text
-from config.columns import table_of
 from config.ids import new_id
 from config.schema import Purpose
 from memory import epochs, transcripts
@@ -33,22 +32,6 @@ from tools.decided import OpenAction
 from tools.open_actions import as_open, open_rows
 
 _HARD_CHARS = 3000
-_TURN = table_of(Turn)
-
-
-@dataclass(slots=True)
-class Run:
-    """What one turn carries from step to step."""
-
-    services: AgentServices
-    message: InboundMessage
-    where: Conversation
-    deadline: Deadline
-    capability: Capability
-    stop: StopSignal
-    turn_id: str
-    started: float
-    log: RouteLog = field(default_factory=RouteLog)
 
 
 async def run_turn(
@@ -69,7 +52,7 @@ async def run_turn(
     run = Run(services, message, conversation, deadline, capability, stop, new_id("t"), now)
 
     epoch, window, waiting = await load_session(run)
-    command = ordered_command(message, _bot_name(run))
+    command = ordered_command(message, bot_name(run))
     if command is not None:
         return await answer_command(run, command, epoch)
     text, unreadable = await heard_text(services, message, deadline, permission(run))
@@ -200,94 +183,23 @@ def finish(
     run: Run, epoch: Epoch, state: dict[str, Any], text: str, context: Context, result: LoopResult, replies: tuple[Reply, ...]
 ) -> TurnResult:
     """The result with everything that must be written: transcript, session, turn row, proposed actions."""
-    writes: list[Write] = [*result.writes, _turn_row(run, result, context.chars)]
+    writes: list[Write] = [*result.writes, turn_row(run, result, context.chars)]
     lines: list[Line] = []
     if result.outcome not in ("failed", "stopped"):
         lines = [Line("user", text), Line("assistant", "\n".join(reply.text for reply in replies))]
-    if not _remembers(run):
+    if not remembers(run):
         lines, state = [], {key: state[key] for key in ("told_rule",) if key in state}
-    writes.append(_session_rows(run, epoch, state, lines, overrun=result.ended_by == "tokens"))
+    writes.append(session_rows(run, epoch, state, lines, overrun=result.ended_by == "tokens"))
     error_code = result.error_code if result.outcome == "failed" else None
     return TurnResult(replies, result.outcome, tuple(writes), error_code=error_code)
 
 
 def fixed(run: Run, epoch: Epoch, text: str) -> TurnResult:
     """A sentence of ours instead of a turn with a model; only counted."""
-    return TurnResult((Reply(text),), "answered", (_turn_row(run, LoopResult(outcome="answered"), 0),))
-
-
-def permission(run: Run) -> DataPermission:
-    """Which routes may see this person's words."""
-    return DataPermission(run.services.settings.tenant(run.where.tenant_id), run.message.subject_kind)
+    return TurnResult((Reply(text),), "answered", (turn_row(run, LoopResult(outcome="answered"), 0),))
 
 
 def summarize(window: list[Line]) -> str:
     """What the last rounds were about, as extracts; a new epoch starts from it."""
     names = {"user": "用户", "assistant": "助手", "note": "系统"}
     return "\n".join(f"{names[line.role]}：{texts.short(line.text, 160)}" for line in window[-6:])
-
-
-def _remembers(run: Run) -> bool:
-    account = run.services.settings.account(run.where.account_id)
-    return run.capability.trusted and (account is None or account.memory != "off")
-
-
-def _bot_name(run: Run) -> str | None:
-    account = run.services.settings.account(run.where.account_id)
-    return account.bot_name if account is not None else None
-
-
-def _session_rows(run: Run, epoch: Epoch, state: dict[str, Any], lines: list[Line], *, overrun: bool) -> Write:
-    where, now_ms, turn_id = run.where, run.services.clock.now_ms(), run.turn_id
-
-    def write(connection: Connection) -> None:
-        epochs.save(connection, where.tenant_id, where.conversation_id, epoch, state, now_ms)
-        transcripts.append(
-            connection,
-            tenant_id=where.tenant_id,
-            conversation_id=where.conversation_id,
-            session_id=where.session_id,
-            user_id=where.user_id,
-            lines=lines,
-            now_ms=now_ms,
-            turn_id=turn_id,
-            inbound_seq=where.inbound_seq,
-        )
-        if overrun:
-            epochs.close(connection, where.session_id, "budget", now_ms)
-
-    return write
-
-
-def _turn_row(run: Run, result: LoopResult, context_chars: int) -> Write:
-    where, log = run.where, run.log
-    values = {
-        "id": run.turn_id,
-        "tenant_id": where.tenant_id,
-        "account_id": where.account_id,
-        "conversation_id": where.conversation_id,
-        "session_id": where.session_id,
-        "user_id": where.user_id,
-        "inbound_seq": where.inbound_seq,
-        "route": log.route or "none",
-        "model": log.model,
-        "routes_tried": log.tries,
-        "prompt_tokens": log.prompt_tokens,
-        "completion_tokens": log.completion_tokens,
-        "cost_micro": log.cost_micro,
-        "model_calls": result.model_calls,
-        "tool_calls": result.tool_calls,
-        "tools": result.tools,
-        "memory_ids": [],
-        "context_chars": context_chars,
-        "model_ms": log.model_ms,
-        "total_ms": round((run.services.clock.monotonic() - run.started) * 1000),
-        "outcome": result.outcome,
-        "error_code": result.error_code,
-        "created_at_ms": run.services.clock.now_ms(),
-    }
-
-    def write(connection: Connection) -> None:
-        connection.execute(insert(_TURN).values(**values))
-
-    return write
