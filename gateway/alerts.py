@@ -14,10 +14,9 @@ from config.logging import get_logger, log
 from config.ports import Draft, Outbox
 from config.schema import Tenant
 from gateway import texts
-from gateway.account_state import STATES, read_account, store_account
+from gateway.account_state import STATES, store_account
 from gateway.channel import Channel
 from gateway.delivery_outcome import Alert
-from gateway.outbox_states import ROWS
 from memory.keys import conversation_id
 
 ALERT_ROBOT = "@alert"
@@ -60,15 +59,6 @@ class Alerts:
         if tenant.alert_webhook is not None:
             self._put_robot(connection, tenant, account_id, key, text)
         return True
-
-    def waiting_notice(self, connection: Connection, conversation: str, account_id: str) -> str | None:
-        """What to tell a person who writes while answers to them are stuck on an operator; None when nothing is."""
-        if read_account(connection, account_id).trouble is None:
-            return None
-        stuck = select(ROWS.c.seq).where(
-            ROWS.c.conversation_id == conversation, ROWS.c.status == "parked", ROWS.c.park_reason == "operator"
-        )
-        return None if connection.execute(stuck.limit(1)).first() is None else texts.STUCK_ON_OPERATOR
 
     def _put(self, connection: Connection, tenant_id: str, account_id: str, user: str, key: str, text: str) -> None:
         platform = self._channels[account_id].platform

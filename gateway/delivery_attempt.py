@@ -69,8 +69,7 @@ class Sender:
         wait_ms = await self._throttle.take(row["account_id"], channel.platform, target)
         if wait_ms > 0:
             due = self._clock.now_ms() + wait_ms
-            values = {"next_attempt_at_ms": due, "attempts": row["attempts"]}
-            await self._write(lambda c: outbox_claims.settle(c, claim, "pending", values))
+            await self._write(lambda c: outbox_claims.put_back(c, claim, due))
             log(_logger, "outbox.paced", account=row["account_id"], group=row["group_id"], wait_ms=wait_ms)
             return
         frozen = await self._frozen(claim, channel, target)

@@ -148,6 +148,17 @@ def settle(connection: Connection, claim: Claimed, after: Status, values: Mappin
     return True
 
 
+def put_back(connection: Connection, claim: Claimed, due_ms: int) -> bool:
+    """Not now (pace): the row waits until ``due_ms`` as if it had not been claimed, and with it whatever is due behind it
+    in its conversation, so that nobody looks at a long line again and again."""
+    row = claim.row
+    if not settle(connection, claim, "pending", {"next_attempt_at_ms": due_ms, "attempts": row["attempts"]}):
+        return False
+    behind = and_(ROWS.c.conversation_id == row["conversation_id"], ROWS.c.status == "pending", ROWS.c.seq > row["seq"])
+    connection.execute(update(ROWS).where(behind, ROWS.c.next_attempt_at_ms < due_ms).values(next_attempt_at_ms=due_ms))
+    return True
+
+
 def repeat(connection: Connection, row: Mapping[str, Any], due_ms: int) -> bool:
     """An ``unknown`` that may be sent again: unknown → pending, counted."""
     values = {"repeats": row["repeats"] + 1, "next_attempt_at_ms": due_ms}

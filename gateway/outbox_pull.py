@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
+from gateway import texts
 from gateway.account_state import clear_trouble, read_account
 from gateway.channel import Channel, Part
 from gateway.outbox_rows import unpack
@@ -81,6 +82,14 @@ def pulled_again(connection: Connection, key: str) -> Part | None:
 def parked_count(connection: Connection, conversation_id: str) -> int:
     """How many parts are parked in the conversation."""
     return int(connection.execute(select(func.count()).select_from(ROWS).where(_parked(conversation_id))).scalar_one())
+
+
+def stuck_notice(connection: Connection, conversation_id: str, account_id: str) -> str | None:
+    """What to tell a person who writes while answers to them are stuck on an operator; None when nothing is."""
+    if read_account(connection, account_id).trouble is None:
+        return None
+    stuck = select(ROWS.c.seq).where(_parked(conversation_id), ROWS.c.park_reason == "operator").limit(1)
+    return None if connection.execute(stuck).first() is None else texts.STUCK_ON_OPERATOR
 
 
 def flush_parked(connection: Connection, conversation_id: str, limit: int, now_ms: int, can_push: CanPush) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from config.errors import Refused
+from gateway import outbox_claims
 from gateway.delivery_outcome import Alert
+from gateway.outbox_pull import stuck_notice
 from tests.contract.outbox.world import World
 from tests.fakes.channel import answered
 
@@ -24,15 +26,14 @@ async def test_blocked_ip_parks_after_one_call_and_resumes(world: World) -> None
     await world.put("k2", "第二个答案")
     await delivery.pass_once()
     assert len([call for call in world.wecom.calls if call[2].webhook is None]) == 1
-    alerts = world.delivery()._sender._alerts
     where = rows[0]["conversation_id"]
-    notice = await world.database.read(lambda c: alerts.waiting_notice(c, where, "wecom-main"))
+    notice = await world.database.read(lambda c: stuck_notice(c, where, "wecom-main"))
     assert notice is not None
     world.clock.advance(61)
     await delivery.pass_once()
     assert world.wecom.probes == 1
     assert [text for text in world.wecom.texts if "答案" in text] == ["答案", "第二个答案"]
-    assert await world.database.read(lambda c: alerts.waiting_notice(c, where, "wecom-main")) is None
+    assert await world.database.read(lambda c: stuck_notice(c, where, "wecom-main")) is None
 
 
 async def test_closed_window_parks_and_the_next_message_delivers(world: World) -> None:
@@ -126,6 +127,7 @@ async def test_paced_member_loses_nothing(world: World) -> None:
     delivery = world.delivery()
     await delivery.pass_once()
     assert len(world.wecom.texts) == 30
+    assert not await world.database.read(lambda c: outbox_claims.has_due(c, world.clock.now_ms()))
     world.clock.advance(60)
     await delivery.pass_once()
     assert world.wecom.texts == [f"第{number}条" for number in range(40)]

@@ -194,6 +194,20 @@ async def test_departments_everyone_and_files(world: World, client: Client, tmp_
     assert targets == {("1", "2"), ("@all",), ("a",)}
 
 
+async def test_files_go_when_the_bodies_do(world: World, client: Client, tmp_path: Path) -> None:
+    """N-10: a given file is removed once its message's body is; newer ones stay."""
+    headers = await key_for(world)
+    message = {"kind": "file", "content_base64": base64.b64encode(b"hello world").decode(), "file_name": "a.txt"}
+    body = {"account": "wecom-main", "to": {"users": ["a"]}, "message": message}
+    await post(client, headers, body)
+    world.clock.advance(20 * 86_400)
+    await post(client, headers, body)
+    world.clock.advance(15 * 86_400)
+    await post(client, headers, body)
+    paths = [Path(row["payload"]["payload"]["path"]) for row in await world.rows()]
+    assert [path.exists() for path in paths] == [False, True, True]
+
+
 async def test_answers_go_before_a_long_list(world: World, client: Client) -> None:
     """A broadcast becomes due piece by piece, so an answer to a person does not wait behind it."""
     headers = await key_for(world)
