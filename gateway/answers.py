@@ -12,6 +12,7 @@ from config.columns import table_of
 from config.ids import new_id
 from config.ports import Draft, Outbox
 from gateway.models import Inbound, Job
+from gateway.outbox_pull import stuck_notice
 from gateway.texts import quote
 
 _INBOUND = table_of(Inbound)
@@ -45,7 +46,7 @@ def store_answer(
 ) -> Stored:
     """Put the replies into the outbox and end the inbound rows ``seqs`` (the first one owns the answer)."""
     group = None
-    for index, reply in enumerate(_fit_channel(replies, capability)):
+    for index, reply in enumerate(_with_notice(connection, where, _fit_channel(replies, capability))):
         key = f"in:{seqs[0]}" if index == 0 else f"in:{seqs[0]}:{index}"
         stored = outbox.put(connection, _draft(reply, where, message, key, seqs[0], reserve_ms if index == 0 else 0))
         group = group or stored
@@ -95,6 +96,14 @@ def _fit_channel(replies: Sequence[Reply], capability: Capability) -> list[Reply
         return sorted(kept, key=lambda reply: reply.source != "confirm_prompt")
     prompts = [reply for reply in kept if reply.source == "confirm_prompt"]
     return [replace(prompts[0] if prompts else kept[0], text=text)]
+
+
+def _with_notice(connection: Connection, where: Conversation, replies: list[Reply]) -> list[Reply]:
+    """Who writes while earlier answers are stuck on an operator is told so in the answer, which can still go passively."""
+    if not replies or replies[0].kind != "text" or replies[0].source == "confirm_prompt":
+        return replies
+    notice = stuck_notice(connection, where.conversation_id, where.account_id)
+    return replies if notice is None else [replace(replies[0], text=f"{notice}\n\n{replies[0].text}"), *replies[1:]]
 
 
 def _draft(reply: Reply, where: Conversation, message: InboundMessage, key: str, seq: int, reserve_ms: int) -> Draft:

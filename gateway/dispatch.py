@@ -24,6 +24,7 @@ from gateway.inbox import OPEN, Arrival, Inbox, Seen
 from gateway.lanes import lane_of
 from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
+from gateway.outbox_pull import stuck_notice
 from gateway.outbox_rows import offer_more
 from gateway.turns import TurnRunner
 from gateway.waiters import Waiter, Waiters
@@ -202,8 +203,11 @@ class Dispatcher:
     ) -> CallbackReply:
         if not seen.new or channel.platform != "wecom" or message.event is not None:
             return _acknowledge(channel)
-        ahead = await self._look(lambda c: _ahead(c, arrival.conversation_id, seen.seq), _TAKE_S)
+        where, account = arrival.conversation_id, message.account_id
+        known = await self._look(lambda c: (_ahead(c, where, seen.seq), stuck_notice(c, where, account)), _TAKE_S)
+        ahead, stuck = known or (0, None)
         notice = texts.QUEUED.format(ahead=ahead) if ahead else texts.RECEIPT
+        notice = f"{notice}\n{stuck}" if stuck else notice
         return self._passive(channel, Part("text", {}, notice), message, opened)
 
     async def _look(self, fn: Callable[[Connection], T], within_s: float) -> T | None:

@@ -73,7 +73,7 @@ async def test_evt_02_subscribe_is_greeted_on_both_official_accounts(stack: Stac
 
 async def test_evt_03_a_changed_welcome_greets_again(tmp_path: Path, valkey: str) -> None:
     """EVT-03: the new text is shown at the next opening, within the interval; then the interval holds again."""
-    greeted = []
+    greeted: list[list[str]] = []
     for greeting in ("第一版欢迎语", "第二版欢迎语"):
 
         def change(settings, text=greeting):  # type: ignore[no-untyped-def]
