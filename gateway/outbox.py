@@ -209,7 +209,7 @@ class SqlOutbox:
 
     def newest(self, connection: Connection, conversation_id: str) -> LastOutgoing | None:
         """See config.ports.Outbox.newest: by the time it went out; one that may or may not have arrived is not delivered."""
-        here = ROWS.c.conversation_id == conversation_id
+        here = and_(ROWS.c.conversation_id == conversation_id, ROWS.c.kind != "card_update")
         sent = connection.execute(
             select(ROWS.c.action_id, ROWS.c.sent_at_ms)
             .where(here, ROWS.c.sent_at_ms.is_not(None))

@@ -195,7 +195,7 @@ class _Compiler:
         patterns = [(compile_pattern(p), self.compile(s, depth)) for p, s in (schema.get("patternProperties") or {}).items()]
         rules.append(properties_rule(nodes, patterns, required))
         extra = schema.get("additionalProperties", schema.get("unevaluatedProperties"))
-        if extra is not None or "properties" in schema or patterns:
+        if extra is not None or properties or patterns:
             known_here = "additionalProperties" in schema
             extra_node = self.compile(extra, depth) if isinstance(extra, Mapping) else None
             rules.append(extra_rule(extra, extra_node, set(nodes), [p for p, _ in patterns], only_here=known_here))

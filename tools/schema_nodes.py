@@ -88,7 +88,7 @@ def properties_rule(
         for name in required:
             if name not in value:
                 run.add((*path, name), "missing")
-        seen.names |= nodes.keys()
+        seen.names |= nodes.keys() | set(required)
         for name, item in value.items():
             if name in nodes:
                 _apply_field(nodes[name], item, (*path, name), run, optional=name not in required)
