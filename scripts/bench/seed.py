@@ -31,6 +31,8 @@ def seed(database: Path, tenant: str, account: str, first: int, last: int, now_m
     """Store messages ``first`` to ``last`` (not included) of ``PEOPLE`` people with their answers, turns and transcript."""
     with sqlite3.connect(database, timeout=30) as connection:
         connection.execute("PRAGMA synchronous=OFF")
+        connection.execute("PRAGMA cache_size=-400000")
+        connection.execute("PRAGMA wal_autocheckpoint=100000")
         _insert(connection, table_of(Conversation), _conversations(tenant, account, now_ms))
         _insert(connection, table_of(Session), _sessions(tenant, account, now_ms))
         for begin in range(first, last, _BATCH):
