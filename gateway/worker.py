@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rq import SimpleWorker
-from rq.exceptions import StopRequested
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from rq import Queue, SimpleWorker
+from rq.exceptions import DequeueTimeout, StopRequested
 from rq.job import Job as RqJob
 from rq.serializers import JSONSerializer
 from rq.timeouts import BaseDeathPenalty
@@ -37,6 +39,7 @@ _INBOUND = table_of(Inbound)
 _CONVERSATION = table_of(Conversation)
 _ALIVE_S = 30
 _BOUNCE_S = 0.1
+_REDIS_AWAY_S = 0.5
 _logger = get_logger(__name__)
 _runtime: Runtime | None = None
 
@@ -59,10 +62,11 @@ class Runtime:
         self.closing = False
 
     def handle_blocking(self, queue: str, key: str) -> None:
-        """Run one wake-up on the loop; called from a slot's thread."""
-        if self.closing:
+        """Run one wake-up on the loop; called from a slot's thread. A process that is ending passes it on."""
+        if self._loop.is_closed():
             return
-        future = asyncio.run_coroutine_threadsafe(self.handle(queue, key), self._loop)
+        work = self._services.bell.ring(queue, key) if self.closing else self.handle(queue, key)
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
         with contextlib.suppress(BaseException):  # the loop side logs; a slot lives on whatever happened
             future.result()
 
@@ -142,8 +146,6 @@ class Slot(SimpleWorker):
 
     job_class = WakeUp
     death_penalty_class = NoDeathPenalty
-    exponential_backoff_factor = 1.0
-    max_connection_wait_time = 1.0
     log_result_lifespan = False
     keeps_house = False
 
@@ -156,11 +158,29 @@ class Slot(SimpleWorker):
     def unsubscribe(self) -> None:
         """See subscribe."""
 
-    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """RQ's waiting loop comes by here before every wait: the place to leave it."""
-        if self._stop_requested and pipeline is None:
-            raise StopRequested
-        super().heartbeat(timeout, pipeline)
+    def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> tuple[RqJob, Queue] | None:
+        """RQ's waiting loop with two differences: it ends on stop without losing what it popped, and it never waits longer
+        than a second for a Redis that went away."""
+        while True:
+            if self._stop_requested:
+                raise StopRequested
+            try:
+                self.heartbeat()
+                if self.should_run_maintenance_tasks:
+                    self.run_maintenance_tasks()  # type: ignore[no-untyped-call]
+                return self.queue_class.dequeue_any(
+                    self._ordered_queues,
+                    timeout,
+                    connection=self.connection,
+                    job_class=self.job_class,
+                    serializer=self.serializer,
+                    death_penalty_class=self.death_penalty_class,
+                )
+            except DequeueTimeout:
+                continue
+            except (RedisConnectionError, RedisTimeoutError):
+                if not self._stop_requested:
+                    time.sleep(_REDIS_AWAY_S)
 
     @property
     def should_run_maintenance_tasks(self) -> bool:

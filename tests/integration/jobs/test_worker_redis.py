@@ -15,7 +15,7 @@ from gateway.app import build, close
 from gateway.migrate import upgrade
 from gateway.services import Services
 from gateway.turns import StopFlag
-from tests.integration.test_jobs import queue_job, until
+from tests.integration.jobs.steps import queue_job, until
 
 
 def start_valkey(data_dir: Path) -> subprocess.Popen[bytes]:
