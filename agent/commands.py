@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent import texts
+from agent.llm.base import ToolOffer
 from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
 from agent.services import AgentServices
@@ -84,7 +85,7 @@ async def answer_fast(
 ) -> TurnResult:
     """Answer a fast command. Takes no claim, loads no session, writes nothing; at most one small read (under 100 ms)."""
     if command.name == "help":
-        return _said(help_text(services, message, capability))
+        return _said(help_text(services, message, where, capability))
     if command.name == "status":
         return _said(await _status(services, where))
     if command.name == "stop":
@@ -97,10 +98,10 @@ async def answer_fast(
     return _said(await services.confirm.list_text(where.tenant_id, where.conversation_id))
 
 
-def help_text(services: AgentServices, message: InboundMessage, capability: Capability) -> str:
+def help_text(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> str:
     """帮助: only what this person may use."""
     names: list[str] = ["status", "new_session", "stop", "pull", "retry"]
-    if capability.trusted:
+    if _offers(services, message, where, capability):
         names += ["tools", "pending", "decide", "reissue"]
     if is_operator(services.settings, message):
         names.append("doctor")
@@ -110,12 +111,16 @@ def help_text(services: AgentServices, message: InboundMessage, capability: Capa
 
 async def tools_text(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> str:
     """工具: the tools this person may use, one line each."""
-    from agent.toolbox import Toolbox
-
-    offers = Toolbox(services, message, where, capability).offered() if capability.trusted else []
+    offers = _offers(services, message, where, capability)
     if not offers:
         return texts.TOOLS_NONE
     return "\n".join([texts.TOOLS_TITLE, *(f"· {offer.can_do}" for offer in offers)])
+
+
+def _offers(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> list[ToolOffer]:
+    from agent.toolbox import Toolbox
+
+    return Toolbox(services, message, where, capability).offered() if capability.trusted else []
 
 
 async def _status(services: AgentServices, where: Conversation) -> str:

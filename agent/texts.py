@@ -9,10 +9,12 @@ RULE_CAN_DO = "我现在能帮你：\n{lines}\n直接用一句话说就行，例
 RULE_CAN_NOTHING = "我现在没有可用的工具。回复「帮助」看你能用的命令。"
 RULE_BOTH = "你是想「{first}」还是「{second}」？请说得具体一点。"
 RULE_GAVE_UP = "好的，先不做了。"
+RULE_NOTHING_TO_DROP = "现在没有要取消的事。"
 RULE_NO_RECORD = "我在这次对话里没有找到相关的记录。"
 RULE_FOUND = "这是你在这次对话里说过的：\n{lines}"
 SLOT_ASK = "请告诉我：{label}？"
 SLOT_TIME = "什么时间？请告诉我{label}，例如「明天上午九点」。"
+SLOT_NUMBER = "请告诉我{label}的编号？"
 SLOT_CHOICE = "请选一个{label}：{options}"
 SLOT_AGAIN = "没看懂。"
 RULE_HELLO = "你好。要办的事直接发给我就行，回复「帮助」看我能做什么。"
@@ -32,6 +34,7 @@ HELP_LINES: dict[str, str] = {
     "reissue": "重新发起：把过期的操作再确认一次",
     "doctor": "诊断：检查系统（管理员）",
 }
+PROMPT_REMEMBERED = "（已把确认单发给用户：{what}，还没有执行）"
 OPEN_ACTIONS = "等用户本人确认、还没有执行的操作：{lines}"
 TOOLS_NONE = "现在没有你可以用的工具。"
 TOOLS_TITLE = "你可以让我用这些工具："

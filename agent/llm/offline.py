@@ -15,7 +15,7 @@ from typing import Any
 from agent import texts
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import find_intent
-from agent.llm.slots import choices, fill, is_time, label, missing, property_of, read_answer
+from agent.llm.slots import choices, fill, is_only_time, is_time, label, missing, property_of, read_answer
 from agent.protocol import Deadline, SubjectKind
 from config.ids import new_id
 from memory.segment import Segmenter
@@ -62,6 +62,8 @@ class RuleModel:
             return self._say(texts.RULE_THANKS)
         if _ABOUT.search(bare):
             return self._say(can_do(tools))
+        if _DROP.fullmatch(bare):
+            return self._say(texts.RULE_NOTHING_TO_DROP)
         intent = find_intent(text, tools, self.segmenter)
         if intent.best is not None:
             return self._propose(intent.best, fill(text, intent.best, self.now))
@@ -87,6 +89,9 @@ class RuleModel:
             self.state.pop("slots", None)
             return None
         value = read_answer(text, name, property_of(offer, name), self.now)
+        told = fill(text, offer, self.now, values)
+        if told != values and name not in told and is_only_time(text, self.now):
+            return self._propose(offer, told)  # 「10分钟后」 to the question what to remind of: the time, not the words
         if value is not None:
             values[name] = value
             return self._propose(offer, fill(text, offer, self.now, values))
@@ -110,6 +115,8 @@ class RuleModel:
         options = choices(schema)
         if options:
             question = texts.SLOT_CHOICE.format(label=label(name, schema), options="、".join(options[:12]))
+        elif name == "number" and schema.get("type") == "integer":
+            question = texts.SLOT_NUMBER.format(label=label(name, schema))
         elif is_time(name, schema):
             question = texts.SLOT_TIME.format(label=label(name, schema))
         else:

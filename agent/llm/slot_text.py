@@ -23,7 +23,7 @@ _CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
 _SEARCH_NAMES = frozenset({"keyword", "query", "keywords", "search"})
 _PERSON = re.compile(
     r"(?:转告|告诉|通知|发给|给|@)(?P<value>[A-Za-z][A-Za-z0-9_.-]{1,31}|[\u4e00-\u9fff]{2,4}?)"
-    r"(?:发(?:一?[个条])?(?:消息|信息|微信)?|说(?:一声|一下)?|一下|一声)?(?=[:,，。\s]|$|明|后|今|下|会|我)"
+    r"(?:发(?:一?[个条])?(?:消息|信息|微信)(?:说|讲)?|说(?:一声|一下)?|(?:发|一下|一声)?(?=[:,，。\s]|$|明|后|今|下|会|我))"
 )
 _SEARCHED = re.compile(r"(?:包含|含有|关键字是?|搜索?一?下?|里面?的|有没有)\s*(?P<value>[^\s，,。的?？]{1,100})")
 _AFTER_COLON = re.compile(r"(?<!\d)[::]\s*(.+)$", re.DOTALL)

@@ -14,7 +14,7 @@ from agent.llm.slot_text import read_texts, unquote
 from agent.llm.slot_values import Filled, read_enum, read_time, read_typed, stamp, take
 from memory.moments import find_moment
 
-__all__ = ["choices", "fill", "is_time", "label", "missing", "property_of", "read_answer"]
+__all__ = ["choices", "fill", "is_only_time", "is_time", "label", "missing", "property_of", "read_answer"]
 
 
 _YES = re.compile(r"^(?:是|要|需要|开|打开|对|true|yes)")
@@ -35,6 +35,13 @@ def fill(text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | 
             take(filled, name, read_typed(plain, name, schema, filled.spans))
     read_texts(plain, offer, properties, filled)
     return filled.values
+
+
+def is_only_time(text: str, now: datetime) -> bool:
+    """Whether a sentence names a moment and nothing else: 10分钟后."""
+    plain = unicodedata.normalize("NFKC", text).strip(" \t\r\n。.,!?~、")
+    moment = find_moment(plain, now)
+    return moment is not None and sum(end - start for start, end in moment.spans) >= len(plain)
 
 
 def read_answer(text: str, name: str, schema: Mapping[str, Any], now: datetime) -> Any:

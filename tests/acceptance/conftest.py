@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -21,10 +22,11 @@ _READY_S = 120.0
 
 @dataclass(frozen=True)
 class Demo:
-    """A running demo: the chat page's address with its token, and the data folder."""
+    """A running demo: the chat page's address with its token, the data folder, and the supervisor's process id."""
 
     url: str
     data_dir: Path
+    pid: int = 0
 
     @property
     def base(self) -> str:
@@ -37,26 +39,31 @@ class Demo:
         return self.url.split("token=")[1]
 
 
+@contextlib.contextmanager
+def running_demo(folder: Path) -> Iterator[Demo]:
+    """``yizhan up --demo`` on free ports with its data in ``folder/data``; stopped with SIGTERM at the end."""
+    out = folder / "out.txt"
+    command = [sys.executable, "-m", "gateway.cli", "up", "--demo", "--data-dir", str(folder / "data")]
+    command += ["--port", "0", "--admin-port", "0", "--sim-port", "0"]
+    with out.open("w") as sink:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("YIZHAN_")}
+        process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT, env=environ)
+    try:
+        yield Demo(_wait_ready(process, out), folder / "data", process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    """``yizhan up --demo`` on free ports in an empty data folder; stopped with SIGTERM at the end."""
-    with tempfile.TemporaryDirectory(prefix="yzdemo") as name:
-        folder = Path(name)
-        out = folder / "out.txt"
-        command = [sys.executable, "-m", "gateway.cli", "up", "--demo", "--data-dir", str(folder / "data")]
-        command += ["--port", "0", "--admin-port", "0", "--sim-port", "0"]
-        with out.open("w") as sink:
-            environ = {name: value for name, value in os.environ.items() if not name.startswith("YIZHAN_")}
-            process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT, env=environ)
-        try:
-            yield Demo(_wait_ready(process, out), folder / "data")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    """A demo in an empty data folder, one a test module."""
+    with tempfile.TemporaryDirectory(prefix="yzdemo") as name, running_demo(Path(name)) as running:
+        yield running
 
 
 def _wait_ready(process: subprocess.Popen[bytes], out: Path) -> str:

@@ -222,3 +222,34 @@ async def test_demo_delay_is_read_from_the_file(segmenter: Segmenter, tmp_path: 
         started = time.monotonic()
         await model.complete([ChatMessage("user", "你好")], (), Deadline(1e12))
         assert time.monotonic() - started >= least_s
+
+
+async def test_a_time_is_no_content(segmenter: Segmenter) -> None:
+    """「提醒我」, 「10分钟后」, 「喝水」: the answer that only names a time fills the time, and the content is asked again."""
+    talk = Talk(segmenter)
+    assert "内容" in (await talk.say("提醒我")).text
+    assert (await talk.say("10分钟后")).text == "请告诉我：内容？"
+    name, arguments = called(await talk.say("喝水"))
+    assert name == "reminder_create"
+    assert arguments == {"text": "喝水", "at": "2026-08-12T14:40:00+08:00"}
+
+
+@pytest.mark.parametrize("word", ["取消", "算了", "不用了"])
+async def test_nothing_to_cancel_starts_nothing(segmenter: Segmenter, word: str) -> None:
+    """A bare 取消 with nothing asked is no order to cancel a reminder."""
+    talk = Talk(segmenter)
+    await talk.say("你好")
+    reply = await talk.say(word)
+    assert reply.text == "现在没有要取消的事。"
+    assert not reply.tool_calls
+
+
+async def test_a_number_is_asked_for_in_words(segmenter: Segmenter) -> None:
+    talk = Talk(segmenter)
+    await talk.say("你好")
+    assert (await talk.say("删除提醒")).text == "请告诉我提醒的编号？"
+
+
+@pytest.mark.parametrize("text", ["给李四发消息说晚上开会", "给李四发消息，晚上开会", "给李四发个消息：晚上开会"])
+async def test_a_message_to_a_colleague_as_people_say_it(segmenter: Segmenter, text: str) -> None:
+    assert called(await Talk(segmenter).say(text)) == ("send_message", {"to": "李四", "text": "晚上开会"})
