@@ -100,7 +100,7 @@ async def _edit(
 
 
 def _said(decided: Answer) -> FastAnswer:
-    replies = [Reply(decided.text)] if decided.text else []
+    replies = [Reply(decided.text, source="tool")] if decided.text else []
     if decided.prompt is not None:
         replies.append(prompt_reply(decided.prompt))
     return FastAnswer(tuple(replies), decided.publish, decided.execute)

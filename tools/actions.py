@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from config import lease
 from config.clock import Clock
@@ -20,42 +18,22 @@ from config.logging import get_logger, log
 from config.ports import Draft, Outbox
 from memory.models import Conversation, Message
 from tools import audit, texts
-from tools.base import AskPerson, Tool, ToolContext, ToolRefused, ToolResult
+from tools.action_rows import Action, Claimed, End, abandoned, end_row, give_back, ttl_of, withdrawn
+from tools.base import AskPerson, Tool, ToolRefused
 from tools.context import Contexts, Place
 from tools.policy import may_use
+from tools.prompt import quoted_lines
 from tools.proposals import ACTIONS, digest_of
 from tools.registry import Registry, invalid_text, run_tool, summarized
 
 _logger = get_logger(__name__)
 _MESSAGE = table_of(Message)
 _CONVERSATION = table_of(Conversation)
-_SPARE_MS = 15_000
 _UNCLAIMED_MS = 120_000
 _DRAFT_MS = 3_600_000
 _RETRIES_S = (0.2, 0.5, 1.0, 2.0, 3.0)
 _UNCLEAR = ("timeout", "crashed", "outcome_unknown")
 """Codes of calls that may have done something all the same."""
-Action = Row[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Claimed:
-    row: Action
-    tool: Tool
-    context: ToolContext
-    arguments: dict[str, Any]
-    fence: int
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """How an action ends: its status, what is told, and the audit of the call."""
-
-    status: str
-    text: str
-    result: ToolResult | None = None
-    error_code: str | None = None
-    took_ms: int = 0
 
 
 class Executor:
@@ -80,7 +58,7 @@ class Executor:
         if row.status not in ("confirmed", "executing", "unknown"):
             return row.answer_group if row.answer_group is None else str(row.answer_group)
         tool = self._tool(row)
-        ttl_ms = _ttl_ms(tool)
+        ttl_ms = ttl_of(tool)
         started = self._clock.monotonic()
         fence = await self._database.write(
             lambda c: lease.claim(
@@ -96,7 +74,7 @@ class Executor:
             return None
         end = await self._run(row, tool, fence, started, ttl_ms)
         if end is None:
-            await self._database.write(lambda c: _give_back(c, row.id, fence))
+            await self._database.write(lambda c: give_back(c, row.id, fence))
             return None
         return await self._finish(row, fence, end, reserve_ms)
 
@@ -125,17 +103,17 @@ class Executor:
         return self._registry.exact(row.tenant_id, row.tool, json.loads(row.args_json))
 
     # before the call -------------------------------------------------------------------------------------------------
-    async def _run(self, row: Action, tool: Tool | None, fence: int, started: float, ttl_ms: int) -> _End | None:
+    async def _run(self, row: Action, tool: Tool | None, fence: int, started: float, ttl_ms: int) -> End | None:
         claimed, refusal = await self._check(row, tool, fence)
         if claimed is None:
-            return _withdrawn(row, refusal)
+            return withdrawn(row, refusal)
         left_ms = ttl_ms - (self._clock.monotonic() - started) * 1000
         if left_ms <= claimed.tool.timeout_s * 1000:  # this process slept; another may hold the lease when the call ends
             log(_logger, "action.lease_short", action_id=row.id)
             return None
         return await self._call(claimed, left_ms)
 
-    async def _check(self, row: Action, tool: Tool | None, fence: int) -> tuple[_Claimed | None, str]:
+    async def _check(self, row: Action, tool: Tool | None, fence: int) -> tuple[Claimed | None, str]:
         """Schema, permission, arguments and target once more, right before the call (C17, C35)."""
         if tool is None or tool.version != row.tool_version:
             return None, texts.REASON_TOOL_GONE
@@ -158,7 +136,7 @@ class Executor:
                 return None, error.user_text
             if dict(again.arguments) != arguments:
                 return None, texts.REASON_CHANGED
-        return _Claimed(row, tool, context, arguments, fence), ""
+        return Claimed(row, tool, context, arguments, fence), ""
 
     async def _place(self, row: Action) -> Place:
         table = _CONVERSATION
@@ -170,7 +148,7 @@ class Executor:
         )
 
     # the call --------------------------------------------------------------------------------------------------------
-    async def _call(self, claimed: _Claimed, left_ms: float) -> _End:
+    async def _call(self, claimed: Claimed, left_ms: float) -> End:
         began = self._clock.monotonic()
         result, reason, code = await run_tool(claimed.tool, claimed.context, claimed.arguments)
         took_ms = round((self._clock.monotonic() - began) * 1000)
@@ -178,13 +156,13 @@ class Executor:
             result, reason, code = await run_tool(claimed.tool, claimed.context, claimed.arguments)  # same key, no second effect
             took_ms = round((self._clock.monotonic() - began) * 1000)
         if result is not None:
-            return _End("succeeded", result.summary, result, took_ms=took_ms)
+            return End("succeeded", quoted_lines(result.summary), result, took_ms=took_ms)
         if code not in _UNCLEAR:
             text = texts.OUTCOME_FAILED.format(summary=claimed.row.summary, reason=reason)
-            return _End("failed", text, error_code=code, took_ms=took_ms)
+            return End("failed", text, error_code=code, took_ms=took_ms)
         return await self._resolve(claimed, code or "unknown", took_ms)
 
-    async def _resolve(self, claimed: _Claimed, code: str, took_ms: int = 0) -> _End:
+    async def _resolve(self, claimed: Claimed, code: str, took_ms: int = 0) -> End:
         """unknown → check() → what it says; never run again by itself (agent.md §5)."""
         found = "unknown"
         if claimed.tool.check is not None:
@@ -199,10 +177,10 @@ class Executor:
             "unknown": texts.OUTCOME_UNKNOWN,
         }[found].format(summary=claimed.row.summary)
         status = {"done": "succeeded", "not_done": "failed", "unknown": "needs_human"}[found]
-        return _End(status, text, error_code=None if found == "done" else code, took_ms=took_ms)
+        return End(status, text, error_code=None if found == "done" else code, took_ms=took_ms)
 
     # the outcome -----------------------------------------------------------------------------------------------------
-    async def _finish(self, row: Action, fence: int, end: _End, reserve_ms: Callable[[], int]) -> str | None:
+    async def _finish(self, row: Action, fence: int, end: End, reserve_ms: Callable[[], int]) -> str | None:
         try:
             group = await self._stored(lambda c: self._store(c, row, fence, end, reserve_ms()))
         except FenceLost:
@@ -220,7 +198,7 @@ class Executor:
                 await asyncio.sleep(pause_s)
         return await self._database.write(write)
 
-    def _store(self, connection: Connection, row: Action, fence: int, end: _End, reserve_ms: int) -> str:
+    def _store(self, connection: Connection, row: Action, fence: int, end: End, reserve_ms: int) -> str:
         lease.check(connection, ACTIONS, (ACTIONS.c.id == row.id) & (ACTIONS.c.status == "executing"), fence)
         end = self._committed(connection, row, end)
         group = self._tell(connection, row, end.text, reserve_ms)
@@ -241,7 +219,7 @@ class Executor:
         self._audit(connection, row, end)
         return group
 
-    def _committed(self, connection: Connection, row: Action, end: _End) -> _End:
+    def _committed(self, connection: Connection, row: Action, end: End) -> End:
         """Run the effect that belongs into this transaction; what it refuses is a failure with nothing written."""
         if end.result is None or end.result.commit is None:
             return end
@@ -253,12 +231,12 @@ class Executor:
             if error.retryable or isinstance(error, FenceLost):
                 raise
             text = texts.OUTCOME_FAILED.format(summary=row.summary, reason=error.user_text)
-            return _End("failed", text, error_code=error.code, took_ms=end.took_ms)
+            return End("failed", text, error_code=error.code, took_ms=end.took_ms)
         if tool is not None:
             result = summarized(tool, json.loads(row.args_json), result)
-        return _End("succeeded", result.summary, result, took_ms=end.took_ms)
+        return End("succeeded", quoted_lines(result.summary), result, took_ms=end.took_ms)
 
-    def _audit(self, connection: Connection, row: Action, end: _End) -> None:
+    def _audit(self, connection: Connection, row: Action, end: End) -> None:
         tool = self._tool(row)
         if tool is None:
             return
@@ -318,7 +296,8 @@ class Executor:
         idempotent, else checked, else unknown and told; pending past its time → expired, told when its prompt was seen.
         """
         groups = await self._database.write(lambda c: self._reap_waiting(c, limit))
-        for row in await self._database.read(lambda c: _abandoned(c, limit)):
+        left = limit - len(groups)
+        for row in await self._database.read(lambda c: abandoned(c, left)):
             group = await self._recover(row)
             groups += [group] if group is not None else []
         return groups
@@ -327,15 +306,15 @@ class Executor:
         now, groups = self._clock.now_ms(), []
         late = (ACTIONS.c.status == "confirmed") & (ACTIONS.c.decided_at_ms <= now - _UNCLAIMED_MS)
         for row in connection.execute(select(ACTIONS).where(late).limit(limit)).all():
-            if _end(connection, row.id, "confirmed", "withdrawn", "unclaimed", now):
+            if end_row(connection, row.id, "confirmed", "withdrawn", "unclaimed", now):
                 group = self._tell(connection, row, texts.OUTCOME_UNCLAIMED.format(summary=row.summary))
                 connection.execute(update(ACTIONS).where(ACTIONS.c.id == row.id).values(answer_group=group))
                 groups.append(group)
         past = (ACTIONS.c.status == "pending") & (ACTIONS.c.expires_at_ms <= now)
-        for row in connection.execute(select(ACTIONS).where(past).limit(limit)).all():
+        for row in connection.execute(select(ACTIONS).where(past).limit(limit - len(groups))).all():
             seen = self._outbox.delivered(connection, row.id)
             status, code = ("expired", None) if seen else ("withdrawn", "undelivered")
-            if _end(connection, row.id, "pending", status, code, now) and seen:
+            if end_row(connection, row.id, "pending", status, code, now) and seen:
                 groups.append(self._tell(connection, row, texts.OUTCOME_EXPIRED.format(summary=row.summary)))
         stale = ACTIONS.c.status.in_(("draft", "choice")) & (ACTIONS.c.created_at_ms <= now - _DRAFT_MS)
         connection.execute(ACTIONS.delete().where(stale))
@@ -343,7 +322,7 @@ class Executor:
 
     async def _recover(self, row: Action) -> str | None:
         tool = self._tool(row)
-        ttl_ms = _ttl_ms(tool)
+        ttl_ms = ttl_of(tool)
         started = self._clock.monotonic()
         fence = await self._database.write(
             lambda c: lease.claim(
@@ -359,41 +338,5 @@ class Executor:
         claimed, _ = await self._check(row, tool, fence)
         if claimed is None:
             text = texts.OUTCOME_UNKNOWN.format(summary=row.summary)
-            return await self._finish(row, fence, _End("needs_human", text, error_code="lease_lost"), lambda: 0)
+            return await self._finish(row, fence, End("needs_human", text, error_code="lease_lost"), lambda: 0)
         return await self._finish(row, fence, await self._resolve(claimed, "lease_lost"), lambda: 0)
-
-
-async def reap_actions(executor: Executor, limit: int = 64) -> list[str]:
-    """See Executor.reap."""
-    return await executor.reap(limit)
-
-
-def _ttl_ms(tool: Tool | None) -> int:
-    """The lease of one action: its tool's timeout (twice, where a second try is harmless) and some air."""
-    if tool is None:
-        return _SPARE_MS
-    return round(tool.timeout_s * 1000) * (2 if tool.idempotent else 1) + _SPARE_MS
-
-
-def _withdrawn(row: Action, reason: str) -> _End:
-    text = texts.OUTCOME_WITHDRAWN.format(summary=row.summary, reason=reason)
-    return _End("withdrawn", text, error_code="withdrawn")
-
-
-def _give_back(connection: Connection, action_id: str, fence: int) -> None:
-    connection.execute(
-        update(ACTIONS)
-        .where(ACTIONS.c.id == action_id, ACTIONS.c.status == "executing", ACTIONS.c.fence == fence)
-        .values(status="confirmed", lease_owner=None, lease_until_ms=None)
-    )
-
-
-def _end(connection: Connection, action_id: str, before: str, after: str, code: str | None, now_ms: int) -> bool:
-    statement = update(ACTIONS).where(ACTIONS.c.id == action_id, ACTIONS.c.status == before)
-    return connection.execute(statement.values(status=after, error_code=code, finished_at_ms=now_ms)).rowcount == 1
-
-
-def _abandoned(connection: Connection, limit: int) -> list[Action]:
-    now = lease.now_ms(connection)
-    free = lease.is_free(ACTIONS, now)
-    return list(connection.execute(select(ACTIONS).where(ACTIONS.c.status == "executing", free).limit(limit)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ MAX_BYTES = 2048
 QUOTED_CHARS = 200
 _CARD_CHARS = 160
 _SUMMARY_CHARS = 60
+_LIKE_PROMPT = re.compile(r"^[\W_]*(?:即将执行|请确认|待确认|操作确认|另有\d+项等你确认|回复[「“\"']?(?:确认|取消|执行))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,15 @@ def visible(text: str) -> str:
         else:
             out.append(char)
     return "".join(out).replace("weixin://", "weixin:\\//")
+
+
+def quoted_lines(text: str) -> str:
+    """A tool's words in which no line passes for a prompt of ours (N-17)."""
+    return "\n".join(texts.QUOTED_LINE + line if _LIKE_PROMPT.match(_bare(line)) else line for line in text.split("\n"))
+
+
+def _bare(line: str) -> str:
+    return "".join(char for char in unicodedata.normalize("NFKC", line) if not char.isspace() and not _hides(char))
 
 
 def _hides(char: str) -> bool:

@@ -268,7 +268,7 @@ async def test_the_same_write_twice_is_one_action(office: Office) -> None:
 async def test_send_message(office: Office) -> None:
     """Two 张三 → ask; one 李四 → the prompt shows who; sent through the outbox to exactly them."""
     several = await office.call("send_message", to="张三", text="会议改到三点")
-    assert several.summary == "有 2 位张三：张三（zhangsan，研发）、张三（zhangsan2，市场）。请说是哪一位（用括号里的账号）。"
+    assert several.summary == "有 2 位张三，是哪一位？\n1. 张三（zhangsan，研发）\n2. 张三（zhangsan2，市场）\n回复 选 1 / 选 2"
     assert (several.status, several.asks) == ("invalid", True)
     assert (await office.call("send_message", to="王五", text="x")).summary == "通讯录里没有找到“王五”，请告诉我完整姓名或账号。"
     prompt = (await office.call("send_message", to="李四", text="会议改到三点")).prompt

@@ -167,6 +167,15 @@ async def test_list_and_reissue(world: World) -> None:
     assert world.ran == []
 
 
+async def test_what_others_wrote_is_never_our_markup(world: World) -> None:
+    """N-16: answers that repeat a result or a summary go out as a tool's words, which are stripped of links."""
+    await world.propose(host='<a href="weixin://x">y</a>')
+    done = await ask(world, "取消")
+    assert done is not None
+    assert done.replies[0].source == "tool"
+    assert "<a" not in done.replies[0].text
+
+
 async def test_a_card_goes_with_its_buttons(world: World) -> None:
     """C09 C15: the click's actor is the callback's; foreign cards are not ours to answer."""
     prompt = await world.propose(context=world.context(CARD))
