@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from agent.protocol import Capability
 from config.clock import Clock
@@ -13,8 +13,9 @@ from config.database import Database
 from config.errors import YizhanError
 from config.logging import get_logger, log
 from config.schema import MpAccount
-from gateway.account_state import STATES, record_capability
+from gateway.account_state import STATES, Ability, record_capability
 from gateway.channel import Channel
+from gateway.outbox_pull import begin_push
 
 _logger = get_logger(__name__)
 _REFRESH_S = 3.0
@@ -61,7 +62,7 @@ class Capabilities:
             return
         log(_logger, "capability.probed", account=account_id, capability=found)
         now = self._clock.now_ms()
-        await self._database.write(lambda c: record_capability(c, account_id, channel.tenant_id, found, now))
+        await self._database.write(lambda c: _learn(c, account_id, channel.tenant_id, found, now))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the view fresh until ``stop``: all accounts are probed at start and every hour, unknown ones every minute."""
@@ -76,3 +77,9 @@ class Capabilities:
                 await asyncio.wait_for(stop.wait(), _REFRESH_S)
             except TimeoutError:
                 continue
+
+
+def _learn(connection: Connection, account_id: str, tenant_id: str, found: Ability, now_ms: int) -> None:
+    """Store what a probe told; an account that turns out to push sends what it parked while that was not known."""
+    if record_capability(connection, account_id, tenant_id, found, now_ms) and found == "push":
+        begin_push(connection, account_id, now_ms)

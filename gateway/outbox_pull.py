@@ -118,12 +118,22 @@ def flush_parked(connection: Connection, conversation_id: str, limit: int, now_m
 
 
 def resume_account(connection: Connection, account_id: str, now_ms: int) -> int:
-    """The account works again: its trouble is forgotten and what was parked for it goes, at most three answers a
-    conversation; the rest of a conversation waits behind 继续 (N-06). Returns how many rows go."""
+    """The account works again: its trouble is forgotten and what was parked for it goes. Returns how many rows go."""
     clear_trouble(connection, account_id)
+    return _release(connection, account_id, "operator", now_ms)
+
+
+def begin_push(connection: Connection, account_id: str, now_ms: int) -> int:
+    """The account was found able to push: what waited to be pulled only for want of that goes. Returns how many rows go."""
+    return _release(connection, account_id, "pull", now_ms)
+
+
+def _release(connection: Connection, account_id: str, reason: str, now_ms: int) -> int:
+    """Let an account's rows that are parked for ``reason`` go, at most three answers a conversation; the rest of a
+    conversation waits behind 继续 (N-06)."""
     query = (
         select(ROWS.c.conversation_id, ROWS.c.group_id)
-        .where(ROWS.c.status == "parked", ROWS.c.account_id == account_id, ROWS.c.park_reason == "operator")
+        .where(ROWS.c.status == "parked", ROWS.c.account_id == account_id, ROWS.c.park_reason == reason)
         .order_by(ROWS.c.seq)
     )
     groups: dict[str, list[str]] = {}
@@ -134,7 +144,7 @@ def resume_account(connection: Connection, account_id: str, now_ms: int) -> int:
     gone = 0
     for waiting in groups.values():
         for index, group in enumerate(waiting):
-            where = and_(ROWS.c.group_id == group, ROWS.c.park_reason == "operator")
+            where = and_(ROWS.c.group_id == group, ROWS.c.park_reason == reason)
             if index < FLUSH_LIMIT:
                 gone += move(connection, where, "parked", "pending", {"park_reason": None, "next_attempt_at_ms": now_ms})
             else:
