@@ -231,6 +231,19 @@ class SqlOutbox:
         query = select(ROWS.c.seq).where(ROWS.c.action_id == action_id, ROWS.c.status == "sent").limit(1)
         return connection.execute(query).first() is not None
 
+    def undeliverable_prompts(self, connection: Connection, since_ms: int, limit: int) -> list[str]:
+        """Actions whose prompt was given up since then and reached nobody by another part or way (N-15)."""
+        mine = ROWS.alias()
+        arrived = select(mine.c.seq).where(
+            mine.c.action_id == ROWS.c.action_id, mine.c.status.in_(("sent", "sending", "pending"))
+        )
+        query = (
+            select(ROWS.c.action_id)
+            .where(ROWS.c.action_id.is_not(None), ROWS.c.status.in_(("dead", "expired")), ROWS.c.created_at_ms >= since_ms)
+            .where(~arrived.exists())
+        )
+        return [str(row[0]) for row in connection.execute(query.distinct().limit(limit))]
+
     # inside ---------------------------------------------------------------------------------------------------------
     def _first(self, connection: Connection, group_id: str) -> Mapping[str, Any] | None:
         columns = (

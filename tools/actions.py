@@ -31,9 +31,17 @@ _MESSAGE = table_of(Message)
 _CONVERSATION = table_of(Conversation)
 _UNCLAIMED_MS = 120_000
 _DRAFT_MS = 3_600_000
+_PROMPT_MS = 1_800_000
 _RETRIES_S = (0.2, 0.5, 1.0, 2.0, 3.0)
 _UNCLEAR = ("timeout", "crashed", "outcome_unknown")
 """Codes of calls that may have done something all the same."""
+
+
+@runtime_checkable
+class _Prompts(Protocol):
+    def undeliverable_prompts(self, connection: Connection, since_ms: int, limit: int) -> list[str]:
+        """Actions whose prompt was given up and reached nobody (N-15)."""
+        ...
 
 
 class Executor:
@@ -316,6 +324,9 @@ class Executor:
             status, code = ("expired", None) if seen else ("withdrawn", "undelivered")
             if end_row(connection, row.id, "pending", status, code, now) and seen:
                 groups.append(self._tell(connection, row, texts.OUTCOME_EXPIRED.format(summary=row.summary)))
+        if isinstance(self._outbox, _Prompts):
+            for action_id in self._outbox.undeliverable_prompts(connection, now - _PROMPT_MS, limit):
+                end_row(connection, action_id, "pending", "withdrawn", "undelivered", now)
         stale = ACTIONS.c.status.in_(("draft", "choice")) & (ACTIONS.c.created_at_ms <= now - _DRAFT_MS)
         connection.execute(ACTIONS.delete().where(stale))
         return groups

@@ -105,6 +105,17 @@ async def test_withdrawn_when_delivery_gives_up(world: World) -> None:
     assert await world.answer("确认 1") == "这项已撤回，没有执行：部署：web-01"
 
 
+async def test_the_reaper_withdraws_what_delivery_gave_up(world: World) -> None:
+    """N-15: a prompt whose message died is withdrawn within a pass; one that arrived is not touched."""
+    lost = await world.propose(deliver=False, host="a")
+    kept = await world.propose(host="b")
+    dead = ROWS.update().where(ROWS.c.action_id == lost.action_id).values(status="dead")
+    await world.database.write(lambda c: c.execute(dead))
+    await world.tools.executor.reap()
+    assert (await world.row(lost.action_id)).status == "withdrawn"
+    assert (await world.row(kept.action_id)).status == "pending"
+
+
 async def test_weak_words_wait_while_answers_are_parked(world: World) -> None:
     """CNF-07: with a parked answer 嗯 may mean that answer; #1 stays pending and 确认 1 still works."""
     await world.propose()
