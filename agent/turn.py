@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent import texts
-from agent.commands import Command, doctor, ordered_command
+from agent.commands import Command, answer_fast, doctor, fast_command, ordered_command
 from agent.context import AgentContextBuilder, Context, Knowledge
 from agent.intents import read_decision
 from agent.llm.offline import RuleModel
@@ -58,6 +58,8 @@ async def run_turn(
     text, unreadable = await heard_text(services, message, deadline, permission(run))
     if unreadable is not None:
         return fixed(run, epoch, unreadable)
+    if message.kind == "voice" and (spoken := await spoken_command(run, text)) is not None:
+        return spoken
     state = dict(epoch.state)
     context = build_context(run, text, window, state, waiting)
     result = await loop(run, context, state, replaced(text, waiting))
@@ -99,6 +101,15 @@ async def answer_command(run: Run, command: Command, epoch: Epoch) -> TurnResult
         epochs.start_new(connection, tenant, conversation, epoch, now_ms)
 
     return TurnResult((Reply(texts.NEW_SESSION),), "command", (write,))
+
+
+async def spoken_command(run: Run, text: str) -> TurnResult | None:
+    """A quick command that was said instead of typed; typed ones are answered before any turn."""
+    message = replace(run.message, kind="text", text=text)
+    command = fast_command(message, bot_name(run))
+    if command is None or command.only_if_parked or command.name == "reissue":
+        return None
+    return await answer_fast(run.services, command, message, run.where, run.capability)
 
 
 def replaced(text: str, waiting: list[OpenAction]) -> dict[str, str]:
@@ -186,12 +197,20 @@ def finish(
     writes: list[Write] = [*result.writes, turn_row(run, result, context.chars)]
     lines: list[Line] = []
     if result.outcome not in ("failed", "stopped"):
-        lines = [Line("user", text), Line("assistant", "\n".join(reply.text for reply in replies))]
+        lines = [Line("user", text), Line("assistant", "\n".join(map(remembered, replies)))]
     if not remembers(run):
         lines, state = [], {key: state[key] for key in ("told_rule",) if key in state}
     writes.append(session_rows(run, epoch, state, lines, overrun=result.ended_by == "tokens"))
     error_code = result.error_code if result.outcome == "failed" else None
     return TurnResult(replies, result.outcome, tuple(writes), error_code=error_code)
+
+
+def remembered(reply: Reply) -> str:
+    """What the transcript keeps of a message. A prompt is told of, not repeated: a model must not learn to write them."""
+    if reply.source != "confirm_prompt":
+        return reply.text
+    what = next((line for line in reply.text.splitlines()[1:] if line.strip()), "")
+    return texts.PROMPT_REMEMBERED.format(what=texts.short(what, 80))
 
 
 def fixed(run: Run, epoch: Epoch, text: str) -> TurnResult:

@@ -47,7 +47,7 @@ class RouteLog:
     cost_micro: int = 0
     model_ms: int = 0
     crossed: bool = False
-    """True when an external route answered after a local one failed: the person is told (M09)."""
+    """True when an external route answered because a local one failed or rests: the person is told (M09)."""
 
 
 class Router:
@@ -127,7 +127,7 @@ class Router:
                 failed = error
                 continue
             self._failures.pop(route.name, None)
-            log.crossed = log.crossed or (not route.local and any(other.local for other in routes) and failed is not None)
+            log.crossed = log.crossed or (not route.local and any(other.local for other in routes))
             return reply
         raise failed if failed is not None else ModelError("connect", "every route rests")
 

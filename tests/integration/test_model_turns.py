@@ -113,6 +113,7 @@ async def test_after_a_parked_write_the_next_turn_is_a_valid_request(assistant: 
     answered = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     assert called == answered
     assert "#1" in messages[0]["content"]
+    assert "即将执行" not in json.dumps(messages[1:], ensure_ascii=False), "a model must not learn to write prompts"
     assert result.text.startswith("好的。\n另有 1 项等你确认")
     assert "「确认 1」" in result.text
 

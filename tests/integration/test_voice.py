@@ -91,6 +91,14 @@ async def test_an_empty_recognition_is_a_notice_not_an_empty_prompt(
     await made.close()
 
 
+async def test_a_spoken_command_is_one(tmp_path: Path, server: ModelServer) -> None:
+    made = await listener(tmp_path, server, Store(), ["chat", "transcribe"])
+    result = await made.say("帮助。", kind="voice", typed=False, attachments=VOICE)
+    assert result.text.startswith(texts.HELP_TITLE)
+    assert server.requests == []
+    await made.close()
+
+
 async def test_two_recordings_are_two_transcripts_in_order(tmp_path: Path, server: ModelServer) -> None:
     """MED-09."""
     store = Store()

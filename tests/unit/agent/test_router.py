@@ -45,13 +45,12 @@ class Bench:
     def may(self, subject: Any = "user") -> DataPermission:
         return DataPermission(self.settings.tenants[0], subject)
 
-    async def ask(self, purpose: Any = "chat", subject: Any = "user") -> str:
+    async def ask(self, purpose: Any = "chat", subject: Any = "user", log: RouteLog | None = None) -> str:
         rule = ScriptedModel("rule", set(), self.asked)
         deadline = Deadline(self.clock.monotonic() + 30)
         messages = (ChatMessage("user", "你好"),)
-        log = RouteLog()
         reply = await self.router.complete(
-            messages, (), deadline, purpose=purpose, permission=self.may(subject), log=log, rule=rule
+            messages, (), deadline, purpose=purpose, permission=self.may(subject), log=log or RouteLog(), rule=rule
         )
         return reply.text
 
@@ -89,6 +88,17 @@ async def test_a_route_rests_after_three_failures_in_a_minute(tmp_path: Path) ->
     bench.failing.clear()
     bench.asked.clear()
     assert await bench.ask() == "from a"
+
+
+async def test_an_external_answer_while_the_local_route_rests_is_visible(tmp_path: Path) -> None:
+    """M09."""
+    bench = Bench(tmp_path, route("a"), route("cloud", local=False), tenant={"allow_external_models": True})
+    bench.failing.add("a")
+    logs = [RouteLog() for _ in range(4)]
+    for log in logs:
+        await bench.ask(log=log)
+    assert bench.router.resting("a")
+    assert [log.crossed for log in logs] == [True] * 4
 
 
 async def test_failures_far_apart_do_not_rest(tmp_path: Path) -> None:
