@@ -128,11 +128,17 @@ def open_agent(
 
 
 def open_delivery(services: Services) -> Delivery:
-    """Delivery of this process; alerts about tokens are stored from now on too."""
-    alerts = Alerts(services.outbox, services.channels, services.settings.tenants, services.clock)
-    services.platforms.alerts.connect(services.database, alerts, services.bell)
+    """Delivery of this process."""
+    alerts = open_alerts(services)
     throttle = Throttle(services.bell.redis, services.clock)
     return Delivery(services.database, services.channels, services.outbox, services.clock, services.bell, throttle, alerts)
+
+
+def open_alerts(services: Services) -> Alerts:
+    """What tells operators of trouble; trouble with tokens is told from now on too."""
+    alerts = Alerts(services.outbox, services.channels, services.settings.tenants, services.clock)
+    services.platforms.alerts.connect(services.database, alerts, services.bell)
+    return alerts
 
 
 def open_callbacks(platforms: Platforms, dispatcher: Dispatcher, clock: Clock, settings: Settings) -> CallbackHandler:

@@ -266,8 +266,10 @@ async def run_worker(services: Services, stop: asyncio.Event) -> None:
 async def work(settings: Settings, stop: asyncio.Event) -> None:
     """The worker process: build, work until ``stop``, close."""
     from gateway.app import build, close
+    from gateway.parts import open_alerts
 
     services = await build(settings)
+    open_alerts(services)
     try:
         await services.capabilities.refresh()
         keeping = asyncio.create_task(services.capabilities.run(stop))
