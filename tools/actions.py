@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from sqlalchemy import Connection, insert, select, update
 
