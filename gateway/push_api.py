@@ -56,7 +56,7 @@ class PushApi:
             raise PushRefused(
                 "unknown_account", texts.PUSH_NO_ACCOUNT, status=404, field="account", fix=texts.PUSH_NO_ACCOUNT_FIX
             )
-        if push.to.all:
+        if push.to.everyone:
             _need(key, "push_all")
         if not await self.store.known(key.tenant_id, push):
             await self._within_rate(key, push)

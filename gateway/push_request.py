@@ -17,7 +17,10 @@ from gateway import texts
 MAX_USERS = 1_000
 _MAX_GROUPS = 100
 _MAX_TEXT_CHARS = 20_000
-_Id = Annotated[str, Field(min_length=1, max_length=128)]
+_Id = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^|\s\x00-\x1f\x7f]+$")]
+"""One id. The platform joins several with ``|``, so an id that brings its own would be more people than were counted."""
+ROOT_DEPARTMENT = "1"
+"""WeCom numbers its root department 1: a message to it is one to everyone."""
 
 
 class PushRefused(YizhanError):
@@ -70,9 +73,14 @@ class To(_Form):
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError("exactly one of users, departments, tags, conversation, all")
-        if self.users is not None and "@all" in self.users:
+        if any(user.startswith("@") for user in self.users or ()):
             raise ValueError('everyone is {"all": true} and needs the scope push_all')
         return self
+
+    @property
+    def everyone(self) -> bool:
+        """True when it reaches all members of a company, by whatever name (N-13)."""
+        return bool(self.all) or any(department.lstrip("0") == ROOT_DEPARTMENT for department in self.departments or ())
 
 
 class TextMessage(_Form):

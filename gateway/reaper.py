@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 EVERY_S = 10.0
 REMIND_S = 2.0
 AT_MOST = 64
-"""Rings a pass."""
+"""Rings a pass, of all kinds together."""
+ACTIONS_AT_MOST = 32
+"""Of them for actions left behind, so that neither kind starves the other."""
 
 NOT_WITHIN_MS = 30_000
 """Nothing is rung twice within this."""
@@ -66,12 +68,12 @@ class Reaper:
             return 0
         started = time.monotonic()
         now = services.clock.now_ms()
-        rings = await services.database.write(lambda connection: overdue(connection, now))
-        for queue, key in rings:
-            await services.bell.ring(queue, key)
         groups = await self._actions()
         for group in groups:
             await services.bell.ring("outbox", group)
+        rings = await services.database.write(lambda connection: overdue(connection, now, AT_MOST - len(groups)))
+        for queue, key in rings:
+            await services.bell.ring(queue, key)
         if rings or groups:
             took_ms = int((time.monotonic() - started) * 1000)
             log(_logger, "reaper.rang", work=len(rings), outbox=len(groups), took_ms=took_ms)
@@ -80,7 +82,7 @@ class Reaper:
     async def _actions(self) -> list[str]:
         """Actions left behind: their room knows what to do; we ring for what it stored."""
         try:
-            return list(await self._services.executor.reap(AT_MOST))
+            return list(await self._services.executor.reap(ACTIONS_AT_MOST))
         except YizhanError as error:
             log(_logger, "reaper.late", logging.WARNING, room="actions", code=error.code)
             return []
@@ -102,11 +104,11 @@ class Reaper:
                 continue
 
 
-def overdue(connection: Connection, now_ms: int) -> list[Ring]:
-    """Rows whose doer is gone, marked as rung: at most ``AT_MOST``, oldest first, none twice in ``NOT_WITHIN_MS``."""
+def overdue(connection: Connection, now_ms: int, limit: int = AT_MOST) -> list[Ring]:
+    """Rows whose doer is gone, marked as rung: at most ``limit``, oldest first, none twice in ``NOT_WITHIN_MS``."""
     lease_now = lease.now_ms(connection)
-    rings = _conversations(connection, now_ms, lease_now, AT_MOST)
-    return rings + _jobs(connection, now_ms, lease_now, AT_MOST - len(rings))
+    rings = _conversations(connection, now_ms, lease_now, limit)
+    return rings + _jobs(connection, now_ms, lease_now, limit - len(rings))
 
 
 def _conversations(connection: Connection, now_ms: int, lease_now: int, limit: int) -> list[Ring]:

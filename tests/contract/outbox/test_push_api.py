@@ -138,6 +138,28 @@ async def test_keys_limit_what_a_program_may_do(world: World, client: Client) ->
     assert (await post(client, plain, body))[0] == 401
 
 
+@pytest.mark.parametrize(
+    ("to", "status"),
+    [
+        ({"users": ["a|b"]}, 400),
+        ({"users": ["a|@all"]}, 400),
+        ({"users": ["@ALL"]}, 400),
+        ({"users": [" @all"]}, 400),
+        ({"users": ["a\n"]}, 400),
+        ({"departments": ["2|1"]}, 400),
+        ({"tags": ["1|2"]}, 400),
+        ({"departments": [1]}, 403),
+        ({"departments": ["2", "01"]}, 403),
+        ({"departments": ["2", "11"]}, 202),
+    ],
+)
+async def test_everyone_by_another_name_is_still_everyone(world: World, client: Client, to: dict[str, Any], status: int) -> None:
+    """N-13: sending to everyone is its own scope; no spelling of a receiver goes around it, nor counts as one for many."""
+    headers = await key_for(world)
+    assert (await post(client, headers, {"account": "wecom-main", "to": to, "message": TEXT}))[0] == status
+    assert len(await world.rows()) == (1 if status == 202 else 0)
+
+
 async def test_another_tenant_sees_nothing(world: World, client: Client) -> None:
     """N-13: a push of one tenant does not exist for another, nor for a key of other accounts."""
     _, told = await post(client, await key_for(world), {"account": "wecom-main", "to": {"users": ["a"]}, "message": TEXT})

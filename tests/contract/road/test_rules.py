@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import Connection, text, update
 
 from agent.protocol import InboundMessage, Reply, TurnResult
+from config.columns import table_of
 from config.database import Database, open_database
 from config.errors import DatabaseBusy
 from config.schema import Limits
@@ -25,6 +26,7 @@ from memory.models import Conversation
 from tests.contract.road.road import Road, build_road
 
 _PEER = conversation_id("acme", "wecom-main", "single", "zhangsan")
+_CONVERSATION = table_of(Conversation)
 _ROOT = Path(__file__).resolve().parents[3]
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ async def _asked(road: Road, count: int = 1) -> bool:
 
 async def _expire_claim(database: Database) -> None:
     """The lease of the conversation runs out now (lease time is the database's own)."""
-    await database.write(lambda c: c.execute(update(Conversation).where(Conversation.id == _PEER).values(lease_until_ms=1)))
+    await database.write(lambda c: c.execute(update(_CONVERSATION).where(_CONVERSATION.c.id == _PEER).values(lease_until_ms=1)))
 
 
 @asynccontextmanager
