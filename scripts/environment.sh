@@ -1,5 +1,8 @@
 # Makes .venv hold exactly what a lock file names. Sourced by scripts/run and scripts/test; needs Python 3.11 or newer.
 
+# Compiled modules make a start several times faster; some environments switch them off for their own reasons.
+unset PYTHONDONTWRITEBYTECODE
+
 find_python() {
   local candidate
   for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 python; do
