@@ -80,10 +80,12 @@ def _worker(args: argparse.Namespace) -> int:
 def _run_process(args: argparse.Namespace, main: Callable[[Settings, asyncio.Event], Awaitable[None]]) -> int:
     """Migrate, then run until SIGTERM or SIGINT. 2 when starting again would not help, 1 for other failures."""
     from config.logging import setup_logging
+    from gateway.embedded import tighten
     from gateway.migrate import upgrade
 
     settings = settings_from(args)
     setup_logging(settings.log_level)
+    tighten(settings.data_dir)
     try:
         upgrade(settings.sqlalchemy_url)
         asyncio.run(_until_signal(settings, main))

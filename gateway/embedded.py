@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -107,6 +108,15 @@ def private_folder(folder: Path) -> None:
         raise SettingsError(f"the folder {folder} belongs to another user")
     if found.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def tighten(folder: Path) -> None:
+    """Make the data folder ours alone as far as it is ours to change (a mounted volume may not be) (N-19)."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = folder.stat()
+        if found.st_uid == os.getuid() and found.st_mode & 0o077:
+            folder.chmod(0o700)
 
 
 def answers(listen: Path) -> bool:

@@ -127,6 +127,14 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
         embedded.private_folder(tmp_path)
 
 
+def test_n_19_a_data_folder_that_was_open_is_closed(tmp_path: Path) -> None:
+    """N-19: serve and worker make the data folder 0700, also one that somebody made before."""
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    embedded.tighten(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_two_supervisors_on_one_folder(tmp_path: Path) -> None:
     handle = lock_folder(tmp_path)
     with pytest.raises(AlreadyRunning, match=f"进程 {os.getpid()}"):
