@@ -10,7 +10,7 @@ from typing import Any
 from config.schema import ModelRoute, Settings
 
 _NONE = "没有配置模型：用离线规则模型（只会固定的几件事）。"
-_SIGNS = {True: "能", False: "不能", None: "-"}
+_SIGNS = {True: "是", False: "否", None: "-"}
 
 
 def register(subparsers: Any) -> None:

@@ -70,6 +70,7 @@ def _measure(folder: Path, turns: int, history: int) -> dict[str, Any]:
         "added_ms_median": round(median, 2),
         "added_ms_p95": round(added[int(len(added) * 0.95)], 2),
         "added_ms_target": _TARGET_MS,
+        "of_which_loop_ms_median": statistics.median(fast["loop_ms"]),
         "cpu_ms_a_turn": round(fast["cpu_ms"], 2),
         "load_average": round(os.getloadavg()[0], 1),
         "tool_calls_a_turn": fast["tool_calls"],
@@ -125,6 +126,7 @@ async def _drive(running: Product, path: Path, turns: int, history: int) -> dict
                 "cpu_ms": (running.cpu_s() - spent_s) * 1000 / turns,
                 "seconds": seconds,
                 "added_ms": _added(seconds, rows[1:]),
+                "loop_ms": [row["total_ms"] - row["model_ms"] for row in rows[1:]],
                 "tool_calls": statistics.mean(row["tool_calls"] for row in rows[1:]),
                 "context_turn_20": max(row["context_chars"] for row in rows[:20]),
             }
