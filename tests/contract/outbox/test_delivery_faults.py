@@ -177,8 +177,6 @@ async def test_operators_hear_once_an_hour_of_each_kind(world: World) -> None:
     alerts = world.delivery()._sender._alerts
     blocked, wrong = Alert("operator-60020", "出口 IP 被拒"), Alert("dead-45002", "内容太长")
 
-    alerts = world.delivery()._sender._alerts
-
     async def tell(alert: Alert) -> bool:
         return await world.database.write(lambda c: alerts.tell(c, "wecom-main", alert))
 
