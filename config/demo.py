@@ -58,6 +58,7 @@ def demo_accounts(api_base: str, data_dir: Path | None = None) -> list[dict[str,
             "secret": _hex(seed, "wecom-main secret"),
             "callback_token": _hex(seed, "wecom-main token")[:24],
             "encoding_aes_key": _aes_key(seed, "wecom-main"),
+            "approval_template_id": "demo-approval",
             "api_base": api_base,
             "replies": dict(_REPLIES),
         },
@@ -93,6 +94,10 @@ def demo_tenant(api_base: str, data_dir: Path | None = None) -> dict[str, Any]:
         "accounts": demo_accounts(api_base, data_dir),
         "tools": {
             "robots": [{"id": "ops", "title": "运维群", "webhook": webhook}],
+            "scripts": [
+                {"id": "disk", "description": "看磁盘用量", "argv": ["df", "-h"], "read_only": True},
+                {"id": "load", "description": "看负载", "argv": ["uptime"], "read_only": True},
+            ],
             "http": _work_order_tools(api_base),
         },
     }

@@ -153,6 +153,17 @@ def _html(row: Any) -> str:
     detail = f"<p>{escape(row.detail)}</p>" if row.detail else ""
     title = escape(texts.PAGE_TITLE.format(number=row.number))
     note = escape(texts.PAGE_NOTE.format(time=show(row.link_expires_ms)))
+    heading = f"<small>{title} · {escape(state)}</small><h1>{escape(row.title)}</h1>"
+    return _document(title, f"{heading}{detail}<dl>{lines}</dl><small>{note}</small>")
+
+
+def gone_page() -> str:
+    """The HTML page behind every link that opens nothing: it does not tell whether there ever was something."""
+    title, words = escape(texts.PAGE_GONE_TITLE), escape(texts.PAGE_GONE)
+    return _document(title, f"<h1>{title}</h1><p>{words}</p>")
+
+
+def _document(title: str, body: str) -> str:
     return (
         f'<!doctype html><html lang="zh-CN"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex">'
@@ -160,8 +171,7 @@ def _html(row: Any) -> str:
         "body{font:16px/1.6 system-ui,sans-serif;max-width:36rem;margin:2rem auto;padding:0 1rem;color:#222}"
         "h1{font-size:1.25rem;overflow-wrap:anywhere}p{white-space:pre-wrap;overflow-wrap:anywhere}"
         "dt{color:#777;float:left;clear:left;width:4rem}dd{margin:0 0 0 4rem}small{color:#777}</style></head><body>"
-        f"<small>{title} · {escape(state)}</small><h1>{escape(row.title)}</h1>{detail}<dl>{lines}</dl>"
-        f"<small>{note}</small></body></html>"
+        f"{body}</body></html>"
     )
 
 
