@@ -12,10 +12,13 @@ from agent.llm.base import ToolOffer
 from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
 from agent.services import AgentServices
+from agent.undo import undo_text
 from config.columns import table_of
 from tools.models import PendingAction
 
-CommandName = Literal["help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending", "reissue", "choose"]
+CommandName = Literal[
+    "help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending", "reissue", "choose", "undo"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ _FAST: dict[str, Command] = {
     **dict.fromkeys(("工具", "tools", "工具列表"), Command("tools")),
     **dict.fromkeys(("待确认", "pending"), Command("pending")),
     **dict.fromkeys(("重新发起", "reissue"), Command("reissue")),
+    **dict.fromkeys(("撤销", "撤回", "undo"), Command("undo")),
     **{f"选{space}{number}": Command("choose") for number in range(1, 10) for space in ("", " ")},
 }
 _ORDERED: dict[str, Command] = {
@@ -95,6 +99,8 @@ async def answer_fast(
         return _said(await tools_text(services, message, where, capability))
     if command.name == "pull":
         return await services.ops.pull(where)
+    if command.name == "undo":
+        return _said(await undo_text(services, where))
     return _said(await services.confirm.list_text(where.tenant_id, where.conversation_id))
 
 
@@ -102,7 +108,7 @@ def help_text(services: AgentServices, message: InboundMessage, where: Conversat
     """帮助: only what this person may use."""
     names: list[str] = ["status", "new_session", "stop", "pull", "retry"]
     if _offers(services, message, where, capability):
-        names += ["tools", "pending", "decide", "reissue"]
+        names += ["tools", "pending", "decide", "reissue", "undo"]
     if is_operator(services.settings, message):
         names.append("doctor")
     lines = "\n".join(f"· {texts.HELP_LINES[name]}" for name in names)

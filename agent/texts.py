@@ -32,7 +32,20 @@ HELP_LINES: dict[str, str] = {
     "pending": "待确认：列出等你确认的操作",
     "decide": "确认 N、取消 N、全部取消：回答等你确认的操作",
     "reissue": "重新发起：把过期的操作再确认一次",
+    "undo": "撤销：说明刚才的操作能不能撤",
     "doctor": "诊断：检查系统（管理员）",
+}
+UNDO_NOTHING = "这里最近没有执行过操作，没有可以撤销的。说过的话和已经发出的消息收不回来。"
+UNDO_NOT_RUN = "“{summary}”没有执行，不用撤销。"
+UNDO_BY_STATUS: dict[str, str] = {
+    "pending": "“{summary}”还没有执行。回复「取消 {number}」就不会执行。",
+    "confirmed": "“{summary}”已经确认，正在执行，拦不住了。要改回来，请等它执行完再说，我会先请你确认。",
+    "executing": "“{summary}”正在执行，拦不住了。要改回来，请等它执行完再说，我会先请你确认。",
+    "succeeded": "“{summary}”已经执行，我不能自动撤销，已经发出的消息也收不回来。"
+    "要改回来，请直接说要做什么（例如删掉它、改成什么），我会先请你确认再做。",
+    "unknown": "“{summary}”的结果还不清楚，我不会撤销也不会重做。请先核实它有没有生效。",
+    "needs_human": "“{summary}”的结果还不清楚，我不会撤销也不会重做。请先核实它有没有生效。",
+    "failed": "“{summary}”没有成功，没有要撤销的。",
 }
 PROMPT_REMEMBERED = "（已把确认单发给用户：{what}，还没有执行）"
 OPEN_ACTIONS = "等用户本人确认、还没有执行的操作：{lines}"
