@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, String, cast, func, or_, select
+from sqlalchemy import Connection, RowMapping, func, or_, select
 
 from agent.models import Turn
 from config.columns import table_of
@@ -201,7 +201,7 @@ def _answer_rows(connection: Connection, row: RowMapping, owner: int) -> list[Ro
     jobs = select(_JOB.c.id).where(_JOB.c.inbound_seq == owner)
     actions = select(_ACTION.c.id).where(_ACTION.c.inbound_seq == owner)
     where = or_(
-        (_OUTBOX.c.cause == "inbound") & (_OUTBOX.c.cause_id == cast(owner, String)),
+        (_OUTBOX.c.cause == "inbound") & (_OUTBOX.c.cause_id == str(owner)),
         (_OUTBOX.c.cause == "job") & _OUTBOX.c.cause_id.in_(jobs),
         (_OUTBOX.c.cause == "action") & _OUTBOX.c.cause_id.in_(actions),
         _OUTBOX.c.group_id == (row["answer_group"] or ""),

@@ -63,13 +63,22 @@ def start(name: str, command: list[str], folder: Path, environ: Mapping[str, str
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, **(environ or {})},
+            env={**_clean_environment(), **(environ or {})},
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
             start_new_session=True,
         )
     return Running(name, process, output)
+
+
+def _clean_environment() -> dict[str, str]:
+    """Ours, less settings of the product and what would make every start compile all modules anew."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONDONTWRITEBYTECODE" and not (name.startswith("YIZHAN_") and not name.startswith("YIZHAN_BENCH_"))
+    }
 
 
 def yizhan(*arguments: str) -> list[str]:
