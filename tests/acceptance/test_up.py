@@ -142,6 +142,17 @@ def test_a_killed_process_is_back_within_a_second(demo: Demo, name: str) -> None
     assert "状态" in (demo.say("帮助")["deliveries"][-1]["passive"] or "")
 
 
+def test_the_terminal_demo_plays_its_scenes(demo: Demo) -> None:
+    """`yizhan demo` finds the running demo and plays: an answer at once, a confirmed to-do, a pushed report."""
+    wait(demo.ready)
+    words = ["demo", "--data-dir", str(demo.folder)]
+    done = subprocess.run(command(*words), capture_output=True, text=True, env=environment(), cwd=demo.folder.parent)
+    assert done.returncode == 0, done.stderr
+    assert "演示没有在运行" not in done.stdout
+    for part in ("企业微信自建应用：张三", "被动回复", "主动推送", "已建待办 #", "未认证公众号", "演示结束"):
+        assert part in done.stdout
+
+
 def test_a_second_one_in_the_same_folder_is_refused(demo: Demo) -> None:
     words = ["up", "--demo", "--data-dir", str(demo.folder), "--port", "0", "--admin-port", "0", "--sim-port", "0"]
     done = subprocess.run(command(*words), capture_output=True, text=True, env=environment(), cwd=demo.folder.parent)
