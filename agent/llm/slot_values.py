@@ -129,7 +129,7 @@ def _patterned(plain: str, pattern: str, taken: Sequence[tuple[int, int]]) -> tu
         compiled = re.compile(pattern)
     except re.error:
         return None
-    for match in re.finditer(r"[A-Za-z0-9_.:/@+-]+", plain):
+    for match in re.finditer(r"[A-Za-z0-9_.:/@+*-]+", plain):
         if len(match.group()) <= 200 and not overlaps(match.span(), taken) and compiled.fullmatch(match.group()):
             return match.group(), match.span()
     return None
