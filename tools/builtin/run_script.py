@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -106,16 +107,16 @@ def _preset_tool(preset: ScriptPreset, hosts: Mapping[str, Host]) -> Tool:
 
 def fill_argv(preset: ScriptPreset, values: Mapping[str, Any]) -> list[str]:
     """The argv with each ``{name}`` replaced; a value is one word or a part of one and never an option of its own."""
-    argv = []
-    for word in preset.argv:
-        filled = word
-        for name, spec in preset.arguments.items():
-            value = values.get(name, spec.default)
-            if value is not None and f"{{{name}}}" in word:
-                _harmless(name, str(value))
-                filled = filled.replace(f"{{{name}}}", str(value))
-        argv.append(filled)
-    return argv
+    given = {name: values.get(name, spec.default) for name, spec in preset.arguments.items()}
+    texts_of = {name: str(value) for name, value in given.items() if value is not None}
+    place = re.compile("|".join(re.escape(f"{{{name}}}") for name in texts_of) or r"(?!)")
+
+    def fill(match: re.Match[str]) -> str:
+        name = match[0][1:-1]
+        _harmless(name, texts_of[name])
+        return texts_of[name]
+
+    return [place.sub(fill, word) for word in preset.argv]  # in one pass: a value that looks like a place stays a value
 
 
 def _harmless(name: str, value: str) -> None:
