@@ -32,6 +32,7 @@ from tests.cases.scenes import (
     prompts,
     push,
     with_accounts,
+    words,
 )
 from tests.fakes.model_server import broken, call, say
 from tests.stack import Stack
