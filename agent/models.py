@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlmodel import Field, SQLModel
 
-from config.columns import json_column, ms_column
+from config.columns import json_column, ms_column, seq_column
 
 
 class Turn(SQLModel, table=True):
@@ -20,7 +20,7 @@ class Turn(SQLModel, table=True):
     conversation_id: str = Field(index=True)
     session_id: str
     user_id: str
-    inbound_seq: int | None = None
+    inbound_seq: int | None = Field(default=None, sa_column=seq_column())
     route: str
     model: str | None = None
     routes_tried: list[dict[str, Any]] | None = Field(default=None, sa_column=json_column(retention="row", erase="none"))

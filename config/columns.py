@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
-from sqlalchemy import JSON, BigInteger, Column, LargeBinary, Table, Text
+from sqlalchemy import JSON, BigInteger, Column, Integer, LargeBinary, Table, Text
 from sqlmodel import SQLModel
 
 Retention = Literal["row", "body", "settled"]
@@ -32,6 +32,14 @@ def bytes_column(*, retention: Retention, erase: Erase, nullable: bool = True, *
 def ms_column(*, nullable: bool = True, **options: Any) -> Column[Any]:
     """A moment: UTC epoch milliseconds."""
     return Column(BigInteger, nullable=nullable, **options)
+
+
+def seq_column(*, primary_key: bool = False, nullable: bool = True) -> Column[Any]:
+    """A 64-bit row number; as a primary key it counts by itself (SQLite only counts a plain INTEGER)."""
+    kind = BigInteger().with_variant(Integer, "sqlite")
+    if primary_key:
+        return Column(kind, primary_key=True, autoincrement=True)
+    return Column(kind, nullable=nullable)
 
 
 def table_of(model: type[SQLModel]) -> Table:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Index, Integer
+from sqlalchemy import BigInteger, Column, Index
 from sqlmodel import Field, SQLModel
 
-from config.columns import bytes_column, json_column, ms_column, text_column
+from config.columns import bytes_column, json_column, ms_column, seq_column, text_column
 
 
 class Inbound(SQLModel, table=True):
@@ -26,10 +26,7 @@ class Inbound(SQLModel, table=True):
         Index("ix_inbound_user_time", "conversation_id", "received_at_ms"),
     )
 
-    seq: int | None = Field(
-        default=None,
-        sa_column=Column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    )
+    seq: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
     key: str = Field(unique=True)
     tenant_id: str
     account_id: str
@@ -42,7 +39,7 @@ class Inbound(SQLModel, table=True):
     body: dict[str, Any] | None = Field(default=None, sa_column=json_column(retention="body", erase="subject"))
     """The InboundMessage as JSON (gateway.wire)."""
     answer_group: str | None = None
-    joined_seq: int | None = None
+    joined_seq: int | None = Field(default=None, sa_column=seq_column())
     deliveries: int = 1
     attempts: int = 0
     deaths: int = 0
@@ -70,10 +67,7 @@ class OutboxMessage(SQLModel, table=True):
         Index("ix_outbox_cause", "cause_id", "seq"),
     )
 
-    seq: int | None = Field(
-        default=None,
-        sa_column=Column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    )
+    seq: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
     idempotency_key: str = Field(unique=True)
     tenant_id: str = Field(index=True)
     account_id: str
@@ -137,7 +131,7 @@ class Job(SQLModel, table=True):
     queue: str
     name: str
     args: dict[str, Any] | None = Field(default=None, sa_column=json_column(retention="settled", erase="subject"))
-    inbound_seq: int | None = None
+    inbound_seq: int | None = Field(default=None, sa_column=seq_column())
     answer_group: str | None = None
     status: str = "queued"
     """queued → running → done | failed | dead | cancelled"""

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Index
 from sqlmodel import Field, SQLModel
 
-from config.columns import json_column, ms_column, text_column
+from config.columns import json_column, ms_column, seq_column, text_column
 
 
 class Conversation(SQLModel, table=True):
@@ -60,14 +60,14 @@ class Message(SQLModel, table=True):
     __tablename__ = "message"
     __table_args__ = (Index("ix_message_conversation_order", "conversation_id", "id"),)
 
-    id: int | None = Field(default=None, primary_key=True)
+    id: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
     tenant_id: str
     conversation_id: str
     session_id: str
     user_id: str
     role: str
     text: str = Field(sa_column=text_column(retention="body", erase="subject", nullable=False))
-    inbound_seq: int | None = None
+    inbound_seq: int | None = Field(default=None, sa_column=seq_column())
     turn_id: str | None = None
     created_at_ms: int = Field(sa_column=ms_column(nullable=False))
 

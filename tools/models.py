@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index
 from sqlmodel import Field, SQLModel
 
-from config.columns import ms_column, text_column
+from config.columns import ms_column, seq_column, text_column
 
 
 class PendingAction(SQLModel, table=True):
@@ -26,8 +26,8 @@ class PendingAction(SQLModel, table=True):
     session_id: str
     requester_id: str
     approver_policy: str = "requester"
-    inbound_seq: int | None = None
-    turn_fence: int | None = None
+    inbound_seq: int | None = Field(default=None, sa_column=seq_column())
+    turn_fence: int | None = Field(default=None, sa_column=seq_column())
     tool: str
     tool_version: str
     tool_call_id: str
@@ -64,7 +64,7 @@ class ToolAudit(SQLModel, table=True):
 
     __tablename__ = "tool_audit"
 
-    id: int | None = Field(default=None, primary_key=True)
+    id: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
     tenant_id: str = Field(index=True)
     conversation_id: str
     user_id: str

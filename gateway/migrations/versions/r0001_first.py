@@ -42,6 +42,10 @@ def _bigs(names: str, *, null: bool = False) -> list[sa.Column[object]]:
     return [sa.Column(name, sa.BigInteger(), nullable=null) for name in names.split()]
 
 
+def _seqs(names: str) -> list[sa.Column[object]]:
+    return [sa.Column(name, _SEQ, nullable=True) for name in names.split()]
+
+
 def _ints(names: str, *, null: bool = False) -> list[sa.Column[object]]:
     return [sa.Column(name, sa.Integer(), nullable=null) for name in names.split()]
 
@@ -118,7 +122,7 @@ def _inbound() -> None:
         *_strings("key tenant_id account_id conversation_id user_id kind lane status"),
         *_strings("message_id answer_group error_code", null=True),
         *_jsons("body", null=True),
-        *_ints("joined_seq", null=True),
+        *_seqs("joined_seq"),
         *_ints("deliveries attempts deaths"),
         *_flags("stop_requested"),
         *_bigs("sent_at_ms received_at_ms"),
@@ -137,7 +141,7 @@ def _job() -> None:
         *_strings("tenant_id account_id conversation_id user_id queue name status"),
         *_strings("session_id answer_group error_code lease_owner", null=True),
         *_jsons("args", null=True),
-        *_ints("inbound_seq", null=True),
+        *_seqs("inbound_seq"),
         *_ints("attempts deaths"),
         *_flags("cancel_requested"),
         *_bigs("rung_at_ms lease_until_ms started_at_ms finished_at_ms", null=True),
@@ -159,10 +163,10 @@ def _lease() -> None:
 def _message() -> None:
     op.create_table(
         "message",
-        sa.Column("id", sa.Integer(), primary_key=True, autoincrement=True),
+        sa.Column("id", _SEQ, primary_key=True, autoincrement=True),
         *_strings("tenant_id conversation_id session_id user_id role"),
         *_texts("text"),
-        *_ints("inbound_seq", null=True),
+        *_seqs("inbound_seq"),
         *_strings("turn_id", null=True),
         *_bigs("created_at_ms"),
     )
@@ -205,7 +209,7 @@ def _pending_action() -> None:
             "tenant_id account_id conversation_id session_id requester_id approver_policy tool tool_version "
             "tool_call_id args_digest risk status idempotency_key"
         ),
-        *_ints("inbound_seq turn_fence", null=True),
+        *_seqs("inbound_seq turn_fence"),
         *_texts("args_json prompt_text summary"),
         *_ints("number revision"),
         *_strings(
@@ -283,7 +287,7 @@ def _todo() -> None:
 def _tool_audit() -> None:
     op.create_table(
         "tool_audit",
-        sa.Column("id", sa.Integer(), primary_key=True, autoincrement=True),
+        sa.Column("id", _SEQ, primary_key=True, autoincrement=True),
         *_strings("tenant_id conversation_id user_id tool tool_class decision"),
         *_strings("turn_id action_id call_key error_code", null=True),
         *_texts("args_json result_json summary", null=True),
@@ -300,7 +304,7 @@ def _turn() -> None:
         "turn",
         sa.Column("id", sa.String(), primary_key=True),
         *_strings("tenant_id account_id conversation_id session_id user_id route outcome"),
-        *_ints("inbound_seq", null=True),
+        *_seqs("inbound_seq"),
         *_strings("model error_code", null=True),
         *_jsons("routes_tried tools memory_ids", null=True),
         *_ints("prompt_tokens completion_tokens cost_micro model_calls tool_calls context_chars model_ms total_ms"),
