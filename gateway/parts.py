@@ -150,13 +150,13 @@ def public_routes(services: Services) -> Sequence[tuple[str, Handler]]:
     """Pages beside the callbacks: signed links to to-dos."""
     from aiohttp import web
 
-    from tools.builtin.todo import todo_page
+    from tools.builtin.todo import gone_page, todo_page
 
     async def page(request: web.Request) -> web.StreamResponse:
         """One to-do, for whoever holds its link; a wrong or expired token looks like nothing there (N-24)."""
         html = await todo_page(services.database, services.clock, request.match_info["token"])
         if html is None:
-            return web.Response(status=404, text="not here\n", content_type="text/plain")
+            return web.Response(status=404, text=gone_page(), content_type="text/html", headers=_PAGE_HEADERS)
         return web.Response(text=html, content_type="text/html", headers=_PAGE_HEADERS)
 
     return [("/t/{token}", page)]
