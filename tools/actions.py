@@ -25,7 +25,7 @@ from tools.context import Contexts, Place
 from tools.policy import may_use
 from tools.prompt import quoted_lines
 from tools.proposals import ACTIONS, digest_of
-from tools.registry import Registry, invalid_text, run_tool, summarized
+from tools.registry import Registry, invalid_text, prepare_call, run_tool, summarized
 
 _logger = get_logger(__name__)
 _MESSAGE = table_of(Message)
@@ -138,13 +138,12 @@ class Executor:
         cleaned, problems = self._registry.examine(tool, arguments)
         if problems or cleaned != arguments:
             return None, texts.REASON_INVALID.format(problems=invalid_text(tool, problems))
-        if tool.prepare is not None:
-            try:
-                again = await tool.prepare(context, arguments)
-            except (AskPerson, ToolRefused) as error:
-                return None, error.user_text
-            if dict(again.arguments) != arguments:
-                return None, texts.REASON_CHANGED
+        try:
+            again = await prepare_call(tool, context, arguments)
+        except (AskPerson, ToolRefused) as error:
+            return None, error.user_text
+        if dict(again.arguments) != arguments:
+            return None, texts.REASON_CHANGED
         return Claimed(row, tool, context, arguments, fence), ""
 
     async def _place(self, row: Action) -> Place:

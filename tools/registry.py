@@ -110,7 +110,7 @@ class Registry:
             return CallOutcome("invalid", invalid_text(tool, problems), asks=True)
         context = replace(context, call_key=context.call_key or _call_key(context, tool, cleaned, call_id))
         try:
-            prepared = await tool.prepare(context, cleaned) if tool.prepare is not None else Prepared(cleaned)
+            prepared = await prepare_call(tool, context, cleaned)
             if tool.needs_confirmation:
                 return await self._park(context, tool, prepared, call_id, supersedes)
         except AskPerson as error:
@@ -179,6 +179,29 @@ class Registry:
         shown = name[:64]
         text = texts.UNKNOWN_TOOL_NEAR.format(name=shown, near=near[0]) if near else texts.UNKNOWN_TOOL.format(name=shown)
         return CallOutcome("invalid", text)
+
+
+async def prepare_call(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
+    """The tool's own look at a call before it is proposed, and again right before it runs. Raises AskPerson or ToolRefused;
+    whatever else goes wrong in it is a refusal, too (overview §7.5)."""
+    if tool.prepare is None:
+        return Prepared(arguments)
+    try:
+        async with asyncio.timeout(tool.timeout_s):
+            return await tool.prepare(context, arguments)
+    except (AskPerson, ToolRefused):
+        raise
+    except TimeoutError:
+        raise ToolRefused("the preparation took too long", code="timeout", user_text=_not_ready(tool, texts.TIMED_OUT)) from None
+    except YizhanError as error:
+        raise ToolRefused(str(error), code=error.code, user_text=_not_ready(tool, error.user_text)) from None
+    except Exception as error:  # noqa: BLE001 -- the boundary of one tool
+        log(_logger, "tool.crashed", tool=tool.name, code=type(error).__name__, error=error)
+        raise ToolRefused("the preparation failed", code="crashed", user_text=_not_ready(tool, texts.FAILED_REASON)) from None
+
+
+def _not_ready(tool: Tool, reason: str) -> str:
+    return texts.FAILED.format(title=tool.title or tool.name, reason=reason)
 
 
 async def run_tool(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> tuple[ToolResult | None, str, str | None]:

@@ -99,6 +99,23 @@ async def test_a_definite_failure_is_told(world: World) -> None:
     assert await world.states() == ["failed"]
 
 
+async def test_a_check_that_fails_is_a_refusal(world: World) -> None:
+    """A hook that fails counts as a refusal, when proposing and right before the call."""
+
+    async def prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
+        raise RuntimeError("directory down")
+
+    action_id = await confirmed(world)
+    world.extra = [deploy_tool(world, prepare=prepare)]
+    failing = world.open()
+    outcome = await failing.registry.call(world.context(), "deploy", {"host": "x"})
+    assert (outcome.status, outcome.summary, outcome.prompt) == ("denied", "「部署」没有成功：内部出错", None)
+    group = await failing.executor.execute(action_id)
+    assert group is not None
+    assert await world.texts(group) == ["没有执行：部署：web-01\n原因：「部署」没有成功：内部出错"]
+    assert world.ran == []
+
+
 @pytest.mark.parametrize(
     ("checked", "status", "said"),
     [
