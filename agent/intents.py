@@ -36,22 +36,26 @@ def _words(text: str) -> tuple[str, ...]:
 
 _STRONG_YES = _words("确认执行 同意执行 确定执行 确认操作 我确认 确认 确定 执行 approve confirm")
 _STRONG_NO = _words(
-    "取消执行 取消操作 不要执行 不用执行 不执行 别执行 不确认 不同意 我拒绝 取消 拒绝 驳回 否决 cancel deny reject"
+    "取消执行 取消操作 不要执行 不用执行 不执行 别执行 不确认 不同意 我拒绝 取消 拒绝 驳回 否决 我不同意 cancel deny reject"
 )
 _NUMBERED_YES = (*_STRONG_YES, "同意", "批准")
 _WEAK_YES = frozenset(
     _words("好 好的 好啊 好呀 好哇 好嘞 好哒 好滴 好咧 好哦 好喔 可以 可以的 可以啊 可以呀 行 行的 行啊 行呀 中 成")
-    + _words("嗯 恩 嗯呢 嗯好 嗯好的 对 对的 对啊 是 是的 是啊 是呀 没问题 没错 同意 我同意 批准 允许 要得 得嘞")
-    + _words("ok okay okey okk yes yep yeah sure 👌 👍 🆗 ✅")
+    + _words(
+        "嗯 恩 嗯呢 嗯好 嗯好的 嗯可以 嗯行 嗯是的 对 对的 对啊 是 是的 是啊 是呀 没问题 没错 同意 我同意 批准 允许 要得 得嘞"
+    )
+    + _words("好呢 好哟 可以哦 是滴 是哒 对头 没毛病 当然 当然可以")
+    + _words("ok okay okey okk yes yep yeah sure 👌 👍 🆗 ✅ ✔ ☑ 🙆")
 )
 _WEAK_NO = frozenset(
     _words("不 不行 不好 不是 不是的 不中 不可以 不对 不要 不要了 不用 不用了 不必 不必了 不成 不了 算了 否 否定 别")
-    + _words("no nope 👎 ✋ 🖐 ❌ 🙅")
+    + _words("不能 不可 不可能 不好的 没门 反对 我反对")
+    + _words("no nope 👎 ✋ 🖐 ❌ ✖ 🚫 🙅")
 )
 _ALL_YES = frozenset(_words("全部确认 确认全部 都确认 全确认 确认所有 全部执行 confirmall approveall"))
 _ALL_NO = frozenset(_words("全部取消 取消全部 都取消 全取消 取消所有 全部拒绝 都不要 cancelall rejectall"))
 
-_EMOJI = "".join(word for word in _WEAK_YES | _WEAK_NO if len(word) == 1 and ord(word) > 0x2700 and not "一" <= word <= "鿿")
+_EMOJI = "".join(word for word in _WEAK_YES | _WEAK_NO if len(word) == 1 and ord(word) > 0x2600 and not "一" <= word <= "鿿")
 _TRADITIONAL = str.maketrans("確認執絕對沒問題銷決準許為換後時間個這別嗎麼", "确认执绝对没问题销决准许为换后时间个这别吗么")
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad\U0001f3fb-\U0001f3ff]")
 _MENTION = re.compile(r"^@[^\s@]{1,40}\s+")
