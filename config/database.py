@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool, StaticPool
 
@@ -23,6 +24,11 @@ from config.errors import DatabaseBusy
 T = TypeVar("T")
 _GROUP_LIMIT = 256
 _READERS = 4
+_TROUBLE_CLASSES = frozenset({"08", "40", "53", "57", "58"})
+"""SQLSTATE classes (PostgreSQL documentation, appendix A): connection, rollback by deadlock or serialization, out of
+resources, operator intervention (shutting down, starting up), system error."""
+_TROUBLE_STATES = frozenset({"55P03", "25006"})
+"""A lock not to be had; a server that only reads, as after a failover."""
 
 
 class Database(Protocol):
@@ -193,10 +199,20 @@ class _BusyAsTyped(contextlib.AbstractContextManager[None]):
     """Turns a locked, full or unreachable database into DatabaseBusy; everything else passes unchanged."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
+        if isinstance(error, DBAPIError) and _is_trouble(error):
             raise DatabaseBusy(f"the database did not answer: {type(error.orig).__name__}: {error.orig}") from None
+        if isinstance(error, PoolTimeoutError):
+            raise DatabaseBusy("the database did not answer: every connection is in use") from None
         if isinstance(error, (ConnectionError, TimeoutError, OSError)) and not isinstance(error, sqlite3.Error):
             raise DatabaseBusy(f"the database cannot be reached: {type(error).__name__}") from None
+
+
+def _is_trouble(error: DBAPIError) -> bool:
+    """Whether the database, not the statement, is at fault, so that the same may succeed later."""
+    if isinstance(error, OperationalError) or error.connection_invalidated:
+        return True
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    return state[:2] in _TROUBLE_CLASSES or state in _TROUBLE_STATES
 
 
 def _busy_as_typed() -> _BusyAsTyped:

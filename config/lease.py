@@ -1,13 +1,17 @@
 """Claim, renew, fence: the one lease mechanism for turns, jobs, outbox rows, actions and the reaper.
 
 A leased table has ``lease_owner`` (text), ``lease_until_ms`` and ``fence`` (integers). Lease time is the database's own:
-PostgreSQL's clock there, the machine's monotonic clock on SQLite (one machine, no jumps; a value from before a reboot
-lies too far ahead and counts as past). It is never compared with wall time or across machines (N-08).
+PostgreSQL's clock there, the machine's monotonic clock on SQLite (one machine, no jumps). Each boot of the machine has its
+own stretch of numbers, so that a lease from before a reboot, or from another machine's copy of the file, is past or too far
+ahead, and free either way. Lease time is never compared with wall time or across machines (N-08).
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, or_, text, update
@@ -17,6 +21,9 @@ from config.errors import FenceLost
 TTL_MS = 15_000
 RENEW_S = 5.0
 _LONGEST_MS = 24 * 3600 * 1000
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_BITS = 40
+"""Milliseconds of one boot: 34 years."""
 
 
 def now_ms(connection: Connection) -> int:
@@ -24,7 +31,17 @@ def now_ms(connection: Connection) -> int:
     if connection.dialect.name == "postgresql":
         moment = connection.execute(text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")).scalar_one()
         return int(moment)
-    return time.monotonic_ns() // 1_000_000
+    return _boot_starts_ms() + time.monotonic_ns() // 1_000_000
+
+
+@cache
+def _boot_starts_ms() -> int:
+    """Where the numbers of this boot of the machine begin; 0 where the system does not tell boots apart."""
+    try:
+        boot = _BOOT_ID.read_bytes().strip()
+    except OSError:
+        return 0
+    return int.from_bytes(hashlib.sha256(boot).digest()[:2], "big") << _BOOT_BITS
 
 
 def is_free(table: Table, now: int) -> ColumnElement[bool]:

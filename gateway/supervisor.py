@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from config.errors import YizhanError
 from config.logging import get_logger, log
@@ -50,6 +51,8 @@ class Child:
     started_at: float = 0.0
     start_at: float = 0.0
     quick_exits: int = 0
+    noted: bool = False
+    """Whether the pid file tells of this process; on a full disk it cannot, and is tried again."""
 
     def unreachable(self) -> bool:
         """Whether its socket file is gone, so that nobody can connect."""
@@ -77,9 +80,6 @@ class Supervisor:
     def run(self, poll: Callable[[], bool] | None = None) -> int:
         """Start everything and keep it running; ``poll`` is called every 50 ms until it returns True. Returns the exit code."""
         self._logs.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for child in self.children:
-            if child.process is not None:
-                write_pid(self._run / f"{child.name}.pid", child.process.pid)
         previous = self._take_signals()
         try:
             while not self._stopping:
@@ -101,7 +101,7 @@ class Supervisor:
 
     # children ---------------------------------------------------------------------------------------------------------
     def _start(self, child: Child) -> None:
-        output = None if self._to_terminal else (self._logs / f"{child.name}.log").open("ab")
+        output = self._open_log(child)
         try:
             child.process = subprocess.Popen(  # noqa: S603 -- the command lines are our own
                 child.argv,
@@ -120,7 +120,25 @@ class Supervisor:
             if output is not None:
                 output.close()
         child.started_at = time.monotonic()
-        write_pid(self._run / f"{child.name}.pid", child.process.pid)
+        child.noted = False
+
+    def _open_log(self, child: Child) -> IO[bytes] | None:
+        """Where the child's output goes; None is our own, which a full or read-only disk leaves us."""
+        if self._to_terminal:
+            return None
+        try:
+            return (self._logs / f"{child.name}.log").open("ab")
+        except OSError as error:
+            log(_logger, "child.no_log", 30, child=child.name, error=error)
+            return None
+
+    def _note(self, child: Child, process: subprocess.Popen[bytes]) -> None:
+        try:
+            write_pid(self._run / f"{child.name}.pid", process.pid)
+            child.noted = True
+        except OSError as error:
+            (self._run / f"{child.name}.pid").unlink(missing_ok=True)  # rather nothing than the pid of a dead process
+            log(_logger, "child.not_noted", 30, child=child.name, error=error)
 
     def _look_after(self) -> None:
         now = time.monotonic()
@@ -129,6 +147,8 @@ class Supervisor:
                 self._died(child, child.process.returncode, now)
             if child.process is None and now >= child.start_at and not self._stopping:
                 self._start(child)
+            if child.process is not None and not child.noted:
+                self._note(child, child.process)
             if child.process is not None and now - child.started_at > _QUICK_S and child.unreachable():
                 log(_logger, "child.unreachable", 40, child=child.name)
                 child.process.terminate()
@@ -255,5 +275,8 @@ def _rotate(path: Path) -> None:
         older = path.with_suffix(f".log.{number}")
         if older.exists():
             older.replace(path.with_suffix(f".log.{number + 1}"))
-    shutil.copyfile(path, path.with_suffix(".log.1"))
+    try:
+        shutil.copyfile(path, path.with_suffix(".log.1"))
+    except OSError:  # the disk is full: what the log holds is worth less than the room it takes
+        path.with_suffix(".log.1").unlink(missing_ok=True)
     os.truncate(path, 0)

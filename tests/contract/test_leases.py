@@ -88,3 +88,23 @@ async def test_a_lease_from_before_a_reboot_counts_as_past(database: Database) -
 
     await database.write(far_ahead)
     assert await database.write(lambda c: lease.claim(c, LEASE, ROW, "new")) is not None
+
+
+async def test_a_lease_from_before_a_reboot_minutes_ago_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine ran for an hour, lost power, and is up again: its clock is small, the leases it left look an hour long."""
+    url = f"sqlite:///{tmp_path / 'yizhan.db'}"
+    await asyncio.to_thread(upgrade, url)
+    opened = open_database(url)
+    boot = tmp_path / "boot_id"
+    monkeypatch.setattr(lease, "_BOOT_ID", boot)
+    try:
+        await opened.write(lambda c: c.execute(insert(LEASE).values(name="row", fence=0)))
+        for number, uptime_s in enumerate((3600, 60, 30)):
+            boot.write_text(f"1b4e28ba-2fa1-11d2-883f-{number:012d}\n")
+            lease._boot_starts_ms.cache_clear()
+            monkeypatch.setattr(time, "monotonic_ns", lambda up=uptime_s: up * 1_000_000_000)
+            assert await opened.write(lambda c, n=number: lease.claim(c, LEASE, ROW, f"boot{n}")) == number + 1  # type: ignore[misc]
+            assert await opened.write(lambda c: lease.claim(c, LEASE, ROW, "second")) is None
+    finally:
+        await opened.close()
+        lease._boot_starts_ms.cache_clear()

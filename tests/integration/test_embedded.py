@@ -221,6 +221,27 @@ def test_a_child_that_cannot_run_ends_everything(tmp_path: Path) -> None:
     assert "设置有误" in (tmp_path / "logs" / "serve.log").read_text("utf-8")
 
 
+def test_a_disk_that_takes_nothing_does_not_end_the_supervisor(tmp_path: Path) -> None:
+    """A full disk takes neither pid file nor log file. The child runs all the same, and is noted once there is room."""
+    for blocked in ("run/serve.pid.new", "logs/serve.log"):  # a folder in its place refuses a file even to root
+        (tmp_path / blocked).mkdir(parents=True)
+    seen = tmp_path / "seen"
+    script = f"import pathlib, time; pathlib.Path({str(seen)!r}).touch(); time.sleep(600)"
+    supervisor = Supervisor(tmp_path, [Child("serve", [sys.executable, "-c", script])])
+    pid_file = tmp_path / "run" / "serve.pid"
+
+    def look() -> bool:
+        if seen.exists() and (tmp_path / "run" / "serve.pid.new").exists():
+            assert not pid_file.exists()
+            (tmp_path / "run" / "serve.pid.new").rmdir()
+        elif pid_file.exists():
+            supervisor.stop()
+        return False
+
+    assert supervisor.run(look) == 0
+    assert supervisor.gave_up is None
+
+
 def test_a_port_that_is_taken_is_named_with_its_option(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
