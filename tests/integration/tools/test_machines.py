@@ -10,6 +10,7 @@ from typing import Any
 import agent.models  # noqa: F401 -- the tables of every floor
 import gateway.models  # noqa: F401
 from config.schema import (
+    Host,
     LogSource,
     ScriptArgument,
     ScriptPreset,
@@ -17,6 +18,7 @@ from config.schema import (
 )
 from tests.integration.tools.office import Office
 from tools.builtin.server_status import Usage, status_sentence
+from tools.process import ssh_argv
 
 
 def preset(**changes: Any) -> ScriptPreset:
@@ -41,6 +43,15 @@ async def test_scripts(tmp_path: Path, database: Any) -> None:
     assert (await office.call("run_script", preset="show")).status == "invalid"
     assert (await office.call("run_script", preset="rm")).status == "invalid"
     assert (await office.call("run_script", office.context("lisi"), preset="show", arguments={"word": "a"})).status == "denied"
+
+
+def test_ssh_never_asks_and_quotes_every_word() -> None:
+    """N-20: known host keys only, no prompt, options end before the address, the remote shell sees one word a word."""
+    host = Host(id="web-1", address="10.0.0.11", user="ops", port=2222, identity_file=Path("/keys/id"))
+    argv = ssh_argv(host, ["show", "a; rm -rf /", "$(id)"])
+    assert argv[:3] == ["ssh", "-o", "BatchMode=yes"]
+    assert "StrictHostKeyChecking=yes" in argv
+    assert argv[-3:] == ["--", "10.0.0.11", "show 'a; rm -rf /' '$(id)'"]
 
 
 async def test_a_script_that_hangs_is_killed(tmp_path: Path, database: Any) -> None:
