@@ -10,7 +10,8 @@ from pathlib import Path
 SHANGHAI = timezone(timedelta(hours=8), "Asia/Shanghai")
 """China has had no daylight saving since 1991, so the zone is a fixed offset."""
 
-_REREAD_S = 0.02
+REREAD_S = 0.02
+"""How old a clock's knowledge of its offset file may be; whoever moves the file waits as long before saying so."""
 
 
 class Clock:
@@ -24,7 +25,7 @@ class Clock:
         self._offset_file = offset_file
         self._offset_ms = 0
         self._read_at = 0.0
-        self._mtime_ns = -1
+        self._seen = (-1, -1)
 
     def now_ms(self) -> int:
         """Milliseconds since the UTC epoch."""
@@ -42,14 +43,15 @@ class Clock:
         if self._offset_file is None:
             return 0
         now = time.monotonic()
-        if now - self._read_at < _REREAD_S:
+        if now - self._read_at < REREAD_S:
             return self._offset_ms
         self._read_at = now
         try:
-            mtime_ns = os.stat(self._offset_file).st_mtime_ns
-            if mtime_ns != self._mtime_ns:
+            found = os.stat(self._offset_file)
+            seen = (found.st_mtime_ns, found.st_ino)  # two moves may share a tick of the file system's clock
+            if seen != self._seen:
                 self._offset_ms = int(self._offset_file.read_text().strip() or "0")
-                self._mtime_ns = mtime_ns
+                self._seen = seen
         except (OSError, ValueError):
             pass  # mid-write or not there yet: the last known offset stays
         return self._offset_ms

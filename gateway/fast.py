@@ -119,7 +119,8 @@ class FastLane:
             return FastAnswer(replies=(reply,))
         capability = self._capabilities.of(message.account_id)
         if message.event is None:
-            return await fastlane.answer(self._services, message, where, capability)
+            found = await fastlane.answer(self._services, message, where, capability)
+            return found or await self._while_it_runs(channel, message, where)
         if message.event.name in ("card_click", "card_menu"):
             return await fastlane.card(self._services, message, where, capability)
         if message.event.name == "menu_click":
@@ -130,6 +131,15 @@ class FastLane:
                 replies=(Reply(texts.MENU_UNKNOWN),)
             )
         return FastAnswer(replies=())
+
+    async def _while_it_runs(self, channel: Channel, message: InboundMessage, where: Conversation) -> FastAnswer | None:
+        """1 while the answer is still on its way to be pulled asks for it; nothing waits for a choice then (OA5-15)."""
+        command = fast_command(message, channel.account.bot_name)
+        if command is None or command.name != "pull" or self._capabilities.of(message.account_id).can_push:
+            return None
+        if not await self._services.ops.work(where):
+            return None
+        return FastAnswer((await self._services.ops.pull(where)).replies)
 
     async def _commit(
         self,

@@ -9,6 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
+from config.clock import REREAD_S
+
 from .acts import ActError, Acts
 from .answers import json_answer
 from .callbacks import Callbacks, brief
@@ -153,6 +155,7 @@ class Control:
             clock.set_offset(int(request["offset_ms"]))
         else:
             raise ActError(400, "advance_s is missing")
+        await asyncio.sleep(2 * REREAD_S)  # by the time this is answered, every process sees the new time
         self._world.log.publish("clock", self._now())
         return self._now()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from gateway import texts
-from tests.cases.scenes import MEMBER, UNVERIFIED, VERIFIED, inbound, outgoing, passives, prompts, push, sends
+from tests.cases.scenes import LABEL, MEMBER, UNVERIFIED, VERIFIED, inbound, outgoing, passives, prompts, push, sends
 from tests.fakes.model_server import say
 from tests.stack import Stack
 
@@ -64,6 +65,41 @@ async def test_dup_06_a_message_without_an_id_is_known_again(stack: Stack) -> No
     await asyncio.gather(*(stack.say(*MEMBER, raw_xml=xml) for _ in range(3)))
     assert prompts(stack.model) == ["没有编号"]
     assert len(await inbound(stack)) == 1
+
+
+@pytest.mark.parametrize("who", [MEMBER, VERIFIED, UNVERIFIED], ids=lambda who: who[0])
+async def test_dup_06_a_lost_reply_is_given_again(stack: Stack, who: tuple[str, str]) -> None:
+    """DUP-06, N-03: the response got lost on the way: the redelivery brings the same answer, nothing runs or goes out twice."""
+    for text in ("帮助", "问题", "状态"):
+        await stack.post("faults", name="callback_lose_reply", account=who[0], count=1)
+        said = await stack.say(*who, text)
+        assert [delivery["outcome"] for delivery in said["deliveries"]] == ["lost", "ok"]
+        assert len(passives(said)) == 1
+    await stack.post("faults", name="callback_lose_reply", account=who[0], count=1)
+    clicked = await stack.post("event", account=who[0], user=who[1], event="click", key="帮助")
+    assert len(passives(clicked)) == 1
+    assert len(stack.model.requests) == 1
+    assert (len(await stack.texts(*who)), await sends(stack, who[0])) == (4, [])
+
+
+async def test_dup_06_a_lost_page_is_the_same_page_again(stack: Stack) -> None:
+    """DUP-06: 继续 whose response got lost: the redelivery has that page, the next 继续 the next one; nothing is missing."""
+    stack.model.then(say("字" * 2000))
+    pages = [await stack.ask(*UNVERIFIED, "写长一点")]
+    while texts.CONTINUE_HINT in pages[-1] and len(pages) < 9:
+        await stack.post("faults", name="callback_lose_reply", account="mp-sub", count=1)
+        pages += passives(await stack.say(*UNVERIFIED, "继续"))
+    assert "".join(pages).count("字") == 2000
+
+
+@pytest.mark.parametrize("who", [VERIFIED, UNVERIFIED], ids=lambda who: who[0])
+async def test_dup_06_json_callbacks_are_known_again_too(stack: Stack, who: tuple[str, str]) -> None:
+    """DUP-06, OA5-12: the same message as JSON: answered in kind, one turn for three deliveries."""
+    fields: dict[str, Any] = {"message_id": "24000000000000001", "json": True}
+    stack.model.then(say('好]]>的"x"'))
+    said = await asyncio.gather(*(stack.say(*who, '问 "引号"', **fields) for _ in range(3)))
+    assert {text for one in said for text in passives(one)} == {'好]]>的"x"' + LABEL}
+    assert prompts(stack.model) == ['问 "引号"']
 
 
 async def test_dup_07_what_goes_out_never_reuses_an_id(stack: Stack) -> None:

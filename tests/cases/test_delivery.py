@@ -254,6 +254,21 @@ async def test_del_04_an_egress_proxy_sees_the_calls(tmp_path: Path, valkey: str
         await runner.cleanup()
 
 
+async def test_del_17_the_sixth_message_waits(stack: Stack) -> None:
+    """DEL-17, DEL-21: five customer-service messages per word of the person; what is over waits for the next word, in order."""
+    await stack.ask(*VERIFIED, "帮助")
+    for number in range(7):
+        await push(stack, VERIFIED[0], [VERIFIED[1]], f"通知{number}", f"k{number}")
+
+    async def five() -> bool:
+        return sorted(row["status"] for row in await outgoing(stack, "cause = 'push'")) == ["parked"] * 2 + ["sent"] * 5
+
+    await stack.until(five)
+    await stack.ask(*VERIFIED, "状态")
+    await stack.seen(*VERIFIED, "通知6")
+    assert [text for text in await stack.texts(*VERIFIED) if "通知" in text] == [f"通知{number}" for number in range(7)]
+
+
 async def test_del_busy_is_retried_and_arrives_once(stack: Stack) -> None:
     """DEL-21's sibling: -1 twice, then 0: the same bytes again after a pause, shown once."""
     await stack.post("faults", name="busy", account="wecom-main", path="message/send", count=2)

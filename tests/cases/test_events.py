@@ -60,6 +60,17 @@ async def test_evt_02_welcome_at_most_once_a_day(stack: Stack) -> None:
     assert passives(await stack.post("event", account="wecom-main", user="lisi", event="enter_agent")) == [greeting]
 
 
+async def test_evt_02_the_interval_is_exact(stack: Stack) -> None:
+    """EVT-02: half a minute before a day is over there is no second welcome, a little after it there is."""
+    counts = []
+    for pause_s in (0, 24 * 3600 - 30, 40):
+        await stack.advance(pause_s)
+        said = await stack.post("event", account=MEMBER[0], user=MEMBER[1], event="enter_agent")
+        assert [delivery["status"] for delivery in said["deliveries"]] == [200]
+        counts.append(len(passives(said)))
+    assert counts == [1, 0, 1]
+
+
 async def test_evt_02_subscribe_is_greeted_on_both_official_accounts(stack: Stack) -> None:
     """EVT-02: subscribe answers once in the response, also where nothing can be pushed; with a QR scene too."""
     for account, user in (VERIFIED, UNVERIFIED):

@@ -75,6 +75,24 @@ async def test_oa5_09_15_16_a_later_answer_waits_for_pull_with_its_question(stac
     assert len(stack.model.requests) == 1
 
 
+async def test_oa5_15_every_pull_word_asks_for_the_answer_on_its_way(stack: Stack) -> None:
+    """OA5-15: 继续, 1, １, 更多 and the menu's 继续 while it runs: how it stands; afterwards 1 is the answer; one model call."""
+    stack.model.then(say("晚到的答案", delay_s=stack.s(30)))
+    await stack.say(*UNVERIFIED, "很慢的问题")
+    for word in ("1", "继续", "１", "更多"):
+        assert (await stack.ask(*UNVERIFIED, word)).startswith("还在处理：很慢的问题")
+    said = await stack.post("event", account=UNVERIFIED[0], user=UNVERIFIED[1], event="click", key="继续")
+    assert str(passives(said)[0]).startswith("还在处理：很慢的问题")
+
+    async def parked() -> bool:
+        return bool(await stack.rows("SELECT seq FROM outbox_message WHERE status = 'parked'"))
+
+    await stack.until(parked)
+    assert await stack.ask(*UNVERIFIED, "1") == f"关于：很慢的问题\n晚到的答案{LABEL}"
+    assert len(stack.model.requests) == 1
+    assert await stack.ask(*UNVERIFIED, "1") == "好的" + LABEL
+
+
 async def test_oa5_12_20_the_same_message_id_is_one_turn(stack: Stack) -> None:
     """OA5-12, OA5-20, OA5-21: identical deliveries of one huge MsgId are one turn with one answer."""
     stack.model.then(say("一次", delay_s=stack.s(2)))
