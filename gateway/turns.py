@@ -5,45 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
-from agent.protocol import Conversation, Deadline, InboundMessage, Reply, TurnResult
+from agent.protocol import Deadline, Reply, TurnResult
 from agent.services import AgentServices
 from agent.turn import run_turn
 from config.columns import table_of
 from config.errors import FenceLost, YizhanError
 from config.ids import new_id
 from config.logging import get_logger, log
-from gateway import texts, wire
+from gateway import texts
 from gateway.answers import Stored, store_answer, store_job
+from gateway.batches import Batch, take_batch
 from gateway.capabilities import Capabilities
 from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
 from gateway.sessions import Claim, check_fence, claim_conversation, release_if_idle
 from gateway.slots import FairSlots
 from gateway.waiters import Waiters
-from memory.models import Conversation as ConversationRow
 
 _ROW = table_of(Inbound)
-_CONVERSATION = table_of(ConversationRow)
 _logger = get_logger(__name__)
-_JOIN_LIMIT = 20
 MAX_ATTEMPTS = 2
 MAX_DEATHS = 5
 _CLAIM_RETRIES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The next turn: inbound rows in order (joined fragments after the first) as one message."""
-
-    seqs: tuple[int, ...]
-    message: InboundMessage
-    where: Conversation
-    attempts: int
-    deaths: int
 
 
 class StopFlag:
@@ -97,14 +84,15 @@ class TurnRunner:
         """Whether this process is working on the conversation."""
         return conversation in self._drains
 
-    def start(self, conversation: str, fence: int | None = None) -> asyncio.Task[None] | None:
-        """Begin draining unless already at it. ``fence`` is a claim this process holds already."""
+    def start(self, conversation: str, fence: int | None = None, batch: Batch | None = None) -> asyncio.Task[None] | None:
+        """Begin draining unless already at it. ``fence`` is a claim this process holds already, ``batch`` what was taken with
+        it."""
         if conversation in self._drains:
             self._again[conversation] = fence if fence is not None else self._again.get(conversation)
             return self._drains[conversation]
         if self._closing:
             return None
-        task = asyncio.create_task(self._drain(conversation, fence))
+        task = asyncio.create_task(self._drain(conversation, fence, batch))
         self._drains[conversation] = task
         task.add_done_callback(lambda done: self._drained(conversation, done))
         return task
@@ -136,7 +124,7 @@ class TurnRunner:
             code = error.code if isinstance(error, YizhanError) else type(error).__name__
             log(_logger, "turn.drain_failed", conversation=conversation, code=code)
 
-    async def _drain(self, conversation: str, fence: int | None) -> None:
+    async def _drain(self, conversation: str, fence: int | None, batch: Batch | None) -> None:
         if fence is None:
             fence = await self._claim(conversation)
         if fence is None:
@@ -146,15 +134,15 @@ class TurnRunner:
         try:
             while not claim.lost.is_set():
                 self._again.pop(conversation, None)
-                batch = await self._database.write(
-                    lambda c: _take_batch(c, conversation, claim.fence, self._services.clock.now_ms())
-                )
+                if batch is None:
+                    batch = await self._database.write(lambda c: take_batch(c, conversation, claim.fence))
                 if batch is None:
                     released = True
                     return
                 released = await self._run(claim, batch)
                 if released:
                     return
+                batch = None
         except FenceLost:
             log(_logger, "turn.fence_lost", conversation=conversation, fence=claim.fence)
         finally:
@@ -181,6 +169,8 @@ class TurnRunner:
     async def _run(self, claim: Claim, batch: Batch) -> bool:
         """One turn from its messages to its committed answer; True when the claim was given back with it."""
         stop = StopFlag()
+        if batch.stop_requested:
+            stop.set()
         claim.also(lambda connection: _look_for_stop(connection, batch.seqs, stop))
         self._stops[claim.conversation] = stop
         lost = asyncio.create_task(_stop_when_lost(claim, stop))
@@ -189,6 +179,7 @@ class TurnRunner:
                 result = _dead(batch)
             else:
                 async with self._slots.hold(batch.where.tenant_id):
+                    log(_logger, "turn.started", seq=batch.seqs[0], attempt=batch.attempts + 1, deaths=batch.deaths)
                     result = await self._answer(batch, stop)
             return await self._commit(claim, batch, result)
         finally:
@@ -278,54 +269,6 @@ class TurnRunner:
             await self._services.bell.ring("outbox", stored.group)
         if stored.job_id is not None:
             await self._services.bell.ring("task", stored.job_id)
-
-
-def _take_batch(connection: Connection, conversation: str, fence: int, now_ms: int) -> Batch | None:
-    """Lock, then load: under the fence, the next turn's rows, marked running. None (and the claim released) when idle."""
-    check_fence(connection, conversation, fence)
-    rows = connection.execute(
-        select(_ROW)
-        .where(_ROW.c.conversation_id == conversation, _ROW.c.status.in_(("received", "running")))
-        .where(_ROW.c.lane.in_(("turn", "single")))
-        .order_by(_ROW.c.seq)
-        .limit(_JOIN_LIMIT)
-    ).all()
-    if not rows:
-        release_if_idle(connection, conversation, fence)
-        return None
-    first, chosen = rows[0], [rows[0]]
-    for row in rows[1:]:
-        if first.lane != "turn" or row.lane != "turn":
-            break
-        if first.status == "running" and row.joined_seq != first.seq:
-            break
-        chosen.append(row)
-    seqs = tuple(int(row.seq) for row in chosen)
-    deaths = first.deaths + (1 if first.status == "running" else 0)
-    connection.execute(update(_ROW).where(_ROW.c.seq.in_(seqs)).values(status="running", deaths=deaths))
-    if len(seqs) > 1:
-        connection.execute(update(_ROW).where(_ROW.c.seq.in_(seqs[1:])).values(joined_seq=seqs[0]))
-    owner = connection.execute(select(_CONVERSATION).where(_CONVERSATION.c.id == conversation)).one()
-    message = _joined([wire.from_json(row.body) for row in chosen])
-    where = Conversation(
-        tenant_id=message.tenant_id,
-        account_id=message.account_id,
-        conversation_id=conversation,
-        session_id=owner.session_id,
-        user_id=message.user_id,
-        id_type=message.id_type,
-        chat_type=message.chat_type,
-        fence=fence,
-        inbound_seq=seqs[0],
-    )
-    return Batch(seqs, message, where, first.attempts, deaths)
-
-
-def _joined(messages: list[InboundMessage]) -> InboundMessage:
-    """People write one request as several messages; together they are one, in order, said when the last was."""
-    if len(messages) == 1:
-        return messages[0]
-    return replace(messages[0], text="\n".join(m.text for m in messages), sent_at_ms=messages[-1].sent_at_ms)
 
 
 def _look_for_stop(connection: Connection, seqs: Sequence[int], stop: StopFlag) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -46,6 +47,9 @@ class WorkOrders:
                 return json_answer(order)
         order = self._order(str(body["title"]), str(body.get("priority") or "normal"), "open") | {"key": key}
         orders.append(order)
+        slow = self._world.faults.take("slow_ms", None, request.path, path_named=True)
+        if slow is not None:
+            await asyncio.sleep((slow.value or 0) / 1000)
         return json_answer(order, status=201)
 
     async def one(self, request: web.Request) -> web.Response:
