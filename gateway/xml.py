@@ -16,6 +16,10 @@ MAX_NODES = 10_000
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters XML 1.0 cannot carry, not even escaped (XML 1.0, section 2.2)."""
 
+_ILLEGAL_BYTES = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
+"""The same in UTF-8, less NUL and surrogates. The platforms send what a person pasted unescaped (reported: U+0010, U+001D)."""
+_REPLACEMENT = "\ufffd".encode()
+
 Tree = str | int | Mapping[str, Any] | Sequence[Any]
 
 
@@ -23,14 +27,16 @@ def parse(data: bytes) -> dict[str, Any]:
     """The children of the root element: text elements as strings exactly as sent, others as dicts, repeated ones as lists.
 
     White space between child elements is layout and is dropped; text is never stripped. Attributes, comments and
-    processing instructions are ignored. The text is read as UTF-8 (with or without a byte order mark). Raises
-    CallbackRejected: too_large beyond 256 KiB; bad_xml for a document type, an entity beyond the predefined ones,
-    more than 32 levels or 10,000 elements, a NUL, or anything that is not well-formed.
+    processing instructions are ignored. The text is read as UTF-8 (with or without a byte order mark). Control characters
+    that XML forbids become U+FFFD: a person pasted them, and the message is not lost for it. Raises CallbackRejected:
+    too_large beyond 256 KiB; bad_xml for a document type, an entity beyond the predefined ones, more than 32 levels or
+    10,000 elements, a NUL, or anything that is not well-formed.
     """
     if len(data) > MAX_BYTES:
         raise CallbackRejected("too_large", status=413, hint=f"the body is larger than {MAX_BYTES} bytes")
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
+    data = _ILLEGAL_BYTES.sub(_REPLACEMENT, data)
     builder = _Builder()
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True

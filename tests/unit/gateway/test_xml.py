@@ -44,14 +44,23 @@ def test_an_empty_root_has_no_fields() -> None:
         b"<xml>" + b"<a/>" * 20_000 + b"</xml>",
         b"<xml/><xml/>",
         b"<xml><a></xml>",
-        b"<xml><a>\x08</a></xml>",
+        b"<xml><a>\x00</a></xml>",
+        b"<xml><\x08a>1</\x08a></xml>",
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_refused_documents(body: bytes) -> None:
     with pytest.raises(CallbackRejected) as caught:
         xml.parse(body)
     assert caught.value.code == "bad_xml"
+
+
+def test_what_a_person_pasted_does_not_lose_the_message() -> None:
+    """The platforms pass control characters on unescaped, which no XML parser takes; the message is read all the same."""
+    pasted = "".join(chr(code) for code in range(1, 32)) + "\ufffe\uffff好\ufffd😀\x7f"
+    body = f"<xml><Content><![CDATA[{pasted}]]></Content></xml>".encode()
+    forbidden = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+    assert xml.parse(body) == {"Content": forbidden.sub("\ufffd", pasted).replace("\r", "\n")}
 
 
 def test_a_doctype_inside_text_is_only_text() -> None:
