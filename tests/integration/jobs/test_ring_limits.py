@@ -86,4 +86,4 @@ async def test_r04_every_wake_up_has_an_id_of_its_own(services: Services, valkey
     with redis.Redis.from_url(valkey) as connection:
         queue = Queue("task", connection=connection, serializer=JSONSerializer)
         assert len(set(queue.job_ids)) == 3
-        assert all(job.result_ttl == 0 and job.failure_ttl <= 86_400 for job in queue.jobs)
+        assert all(job.result_ttl == 0 and 0 < (job.failure_ttl or 0) <= 86_400 for job in queue.jobs)
