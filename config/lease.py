@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, or_, text, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select, text, update
 
 from config.errors import FenceLost
 
@@ -88,8 +88,8 @@ def release(connection: Connection, table: Table, where: ColumnElement[bool], fe
 
 
 def check(connection: Connection, table: Table, where: ColumnElement[bool], fence: int) -> None:
-    """Raise FenceLost unless the row still carries ``fence``. A locking no-op update, so a later claim must wait for this
+    """Raise FenceLost unless the row still carries ``fence``. The row is locked, so a later claim must wait for this
     transaction."""
-    statement = update(table).where(and_(where, table.c.fence == fence)).values(fence=table.c.fence)
-    if connection.execute(statement).rowcount != 1:
+    statement = select(table.c.fence).where(and_(where, table.c.fence == fence)).with_for_update()
+    if connection.execute(statement).first() is None:
         raise FenceLost("the claim was taken over; nothing is written")

@@ -132,7 +132,7 @@ class Dispatcher:
             if seen.new:
                 self._fast.start(channel, arrival.message, seen.seq, seen.session_id or "")
         elif seen.new or not self._runner.is_draining(arrival.conversation_id):
-            self._runner.start(arrival.conversation_id, seen.fence)
+            self._runner.start(arrival.conversation_id, seen.held)
         if seen.flushed:
             self._runner.ring_soon(arrival.conversation_id)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.protocol import InboundMessage
@@ -15,6 +15,7 @@ from config.columns import table_of
 from config.database import Database
 from config.schema import Limits
 from gateway import wire
+from gateway.batches import Held, take_batch
 from gateway.lanes import Lane
 from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
@@ -43,7 +44,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The stored row. ``new`` is False for a redelivery; ``fence`` is set when the claim came with it; ``flushed`` counts
+    """The stored row. ``new`` is False for a redelivery; ``held`` is set when the claim came with it; ``flushed`` counts
     parked answers this message set free."""
 
     seq: int
@@ -51,9 +52,28 @@ class Seen:
     status: str
     answer_group: str | None
     deliveries: int
-    fence: int | None = None
+    held: Held | None = None
     session_id: str | None = None
     flushed: int = 0
+
+
+_BEFORE = (_ROW.c.conversation_id == bindparam("conversation"), _ROW.c.seq < bindparam("me"))
+_QUEUED = (
+    select(_ROW.c.seq)
+    .where(_ROW.c.status == "received", _ROW.c.tenant_id == bindparam("tenant"))
+    .limit(bindparam("most"))
+    .subquery()
+)
+_COUNTS = select(
+    select(func.count()).select_from(_ROW).where(*_BEFORE, _ROW.c.status == "received").scalar_subquery(),
+    select(func.count())
+    .select_from(_ROW)
+    .where(*_BEFORE, _ROW.c.received_at_ms > bindparam("since"))
+    .where(_ROW.c.lane.in_(("turn", "single")), _ROW.c.status != "refused")
+    .scalar_subquery(),
+    select(func.count()).select_from(_QUEUED).scalar_subquery(),
+)
+"""Of one person: waiting before this message, taken on in the last minute; of the tenant: waiting at all, up to a limit."""
 
 
 class Inbox:
@@ -124,32 +144,27 @@ class Inbox:
         now = self._clock.now_ms()
         session_id = touch_conversation(connection, arrival.message, now)
         flushed = self._outbox.flush_parked(connection, arrival.conversation_id)
-        fence = None
+        held = None
         if arrival.claim_as is not None and arrival.lane != "fast":
             fence = claim_conversation(connection, arrival.conversation_id, arrival.claim_as)
-        return Seen(seq, True, "received", None, 1, fence, session_id, flushed)
+            held = None if fence is None else Held(fence, take_batch(connection, arrival.conversation_id, fence))
+        return Seen(seq, True, "received", None, 1, held, session_id, flushed)
 
     def _is_too_much(self, connection: Connection, arrival: Arrival, seq: int) -> bool:
         """Whether this message is beyond what one person or one tenant may have waiting (N-09)."""
-        here = _ROW.c.conversation_id == arrival.conversation_id
-        minute_ago = arrival.message.received_at_ms - 60_000
-        waiting = select(func.count()).select_from(_ROW).where(here, _ROW.c.status == "received", _ROW.c.seq < seq)
-        recent = (
-            select(func.count())
-            .select_from(_ROW)
-            .where(here, _ROW.c.received_at_ms > minute_ago, _ROW.c.lane.in_(("turn", "single")), _ROW.c.seq < seq)
-            .where(_ROW.c.status != "refused")
+        counted = {
+            "conversation": arrival.conversation_id,
+            "tenant": arrival.message.tenant_id,
+            "me": seq,
+            "since": arrival.message.received_at_ms - 60_000,
+            "most": self._limits.queued_per_tenant + 1,
+        }
+        waiting, recent, queued = connection.execute(_COUNTS, counted).one()
+        return bool(
+            waiting >= self._limits.waiting_per_person
+            or recent >= self._limits.turns_per_minute
+            or queued > self._limits.queued_per_tenant
         )
-        if connection.execute(waiting).scalar_one() >= self._limits.waiting_per_person:
-            return True
-        if connection.execute(recent).scalar_one() >= self._limits.turns_per_minute:
-            return True
-        queued = (
-            select(_ROW.c.seq)
-            .where(_ROW.c.status == "received", _ROW.c.tenant_id == arrival.message.tenant_id)
-            .limit(self._limits.queued_per_tenant + 1)
-        )
-        return len(connection.execute(queued).all()) > self._limits.queued_per_tenant
 
 
 def _insert(connection: Connection, arrivals: Sequence[Arrival]) -> dict[str, int]:

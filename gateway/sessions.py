@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.protocol import InboundMessage
@@ -26,17 +26,20 @@ _INBOUND = table_of(Inbound)
 _logger = get_logger(__name__)
 
 
+_TOUCH = (
+    update(_CONVERSATION)
+    .where(_CONVERSATION.c.id == bindparam("conversation"))
+    .values(last_inbound_ms=bindparam("now"), last_act_ms=bindparam("now"), last_act_kind=bindparam("act"))
+    .returning(_CONVERSATION.c.session_id)
+)
+
+
 def touch_conversation(connection: Connection, message: InboundMessage, now_ms: int) -> str:
     """Make sure the conversation and its current session exist, note the person's act; returns the session id."""
     key = conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id)
     act = "message" if message.event is None else message.event.name
-    touched = (
-        update(_CONVERSATION)
-        .where(_CONVERSATION.c.id == key)
-        .values(last_inbound_ms=now_ms, last_act_ms=now_ms, last_act_kind=act)
-        .returning(_CONVERSATION.c.session_id)
-    )
-    row = connection.execute(touched).first()
+    touched = {"conversation": key, "now": now_ms, "act": act}
+    row = connection.execute(_TOUCH, touched).first()
     if row is None:
         dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
         connection.execute(
@@ -54,7 +57,7 @@ def touch_conversation(connection: Connection, message: InboundMessage, now_ms: 
             )
             .on_conflict_do_nothing()
         )
-        row = connection.execute(touched).one()
+        row = connection.execute(_TOUCH, touched).one()
     return row.session_id or _first_session(connection, message.tenant_id, key, now_ms)
 
 
@@ -79,21 +82,21 @@ def check_fence(connection: Connection, conversation: str, fence: int) -> None:
     lease.check(connection, _CONVERSATION, _CONVERSATION.c.id == conversation, fence)
 
 
+_WAITING = (
+    select(_INBOUND.c.seq)
+    .where(_INBOUND.c.conversation_id == bindparam("conversation"), _INBOUND.c.status == "received")
+    .where(_INBOUND.c.lane.in_(("turn", "single")))
+)
+_RELEASE_IF_IDLE = (
+    update(_CONVERSATION)
+    .where(_CONVERSATION.c.id == bindparam("conversation"), _CONVERSATION.c.fence == bindparam("held"), ~_WAITING.exists())
+    .values(lease_owner=None, lease_until_ms=None)
+)
+
+
 def release_if_idle(connection: Connection, conversation: str, fence: int) -> bool:
     """Give the claim back unless messages still wait; True when it was given back."""
-    waiting = (
-        select(_INBOUND.c.seq)
-        .where(
-            _INBOUND.c.conversation_id == conversation,
-            _INBOUND.c.status == "received",
-            _INBOUND.c.lane.in_(("turn", "single")),
-        )
-        .limit(1)
-    )
-    if connection.execute(waiting).first() is not None:
-        return False
-    lease.release(connection, _CONVERSATION, _CONVERSATION.c.id == conversation, fence)
-    return True
+    return connection.execute(_RELEASE_IF_IDLE, {"conversation": conversation, "held": fence}).rowcount == 1
 
 
 class Claim:

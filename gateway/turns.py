@@ -18,7 +18,7 @@ from config.ids import new_id
 from config.logging import get_logger, log
 from gateway import texts
 from gateway.answers import Stored, store_answer, store_job
-from gateway.batches import Batch, take_batch
+from gateway.batches import Batch, Held, take_batch
 from gateway.capabilities import Capabilities
 from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
@@ -73,7 +73,7 @@ class TurnRunner:
         self._waiters = waiters
         self._slots = FairSlots(services.settings.limits.concurrent_turns)
         self._drains: dict[str, asyncio.Task[None]] = {}
-        self._again: dict[str, int | None] = {}
+        self._again: dict[str, Held | None] = {}
         """Conversations somebody asked for while their drain was on its way, with the claim that came along, if any: the
         drain may have looked for rows already, so it looks once more."""
         self._stops: dict[str, StopFlag] = {}
@@ -84,15 +84,14 @@ class TurnRunner:
         """Whether this process is working on the conversation."""
         return conversation in self._drains
 
-    def start(self, conversation: str, fence: int | None = None, batch: Batch | None = None) -> asyncio.Task[None] | None:
-        """Begin draining unless already at it. ``fence`` is a claim this process holds already, ``batch`` what was taken with
-        it."""
+    def start(self, conversation: str, held: Held | None = None) -> asyncio.Task[None] | None:
+        """Begin draining unless already at it. ``held`` is a claim this process has already."""
         if conversation in self._drains:
-            self._again[conversation] = fence if fence is not None else self._again.get(conversation)
+            self._again[conversation] = held or self._again.get(conversation)
             return self._drains[conversation]
         if self._closing:
             return None
-        task = asyncio.create_task(self._drain(conversation, fence, batch))
+        task = asyncio.create_task(self._drain(conversation, held))
         self._drains[conversation] = task
         task.add_done_callback(lambda done: self._drained(conversation, done))
         return task
@@ -114,22 +113,21 @@ class TurnRunner:
 
     def _drained(self, conversation: str, task: asyncio.Task[None]) -> None:
         self._drains.pop(conversation, None)
-        asked_again, fence = conversation in self._again, self._again.pop(conversation, None)
+        asked_again, held = conversation in self._again, self._again.pop(conversation, None)
         if task.cancelled():
             return
         if asked_again:
-            self.start(conversation, fence)
+            self.start(conversation, held)
         error = task.exception()
         if error is not None:
             code = error.code if isinstance(error, YizhanError) else type(error).__name__
             log(_logger, "turn.drain_failed", conversation=conversation, code=code)
 
-    async def _drain(self, conversation: str, fence: int | None, batch: Batch | None) -> None:
-        if fence is None:
-            fence = await self._claim(conversation)
-        if fence is None:
+    async def _drain(self, conversation: str, held: Held | None) -> None:
+        held = held or await self._claim(conversation)
+        if held is None:
             return
-        claim = Claim(self._database, conversation, self.owner, fence)
+        claim, batch = Claim(self._database, conversation, self.owner, held.fence), held.batch
         released = False
         try:
             while not claim.lost.is_set():
@@ -155,15 +153,17 @@ class TurnRunner:
         with contextlib.suppress(YizhanError):
             await asyncio.shield(claim.release())
 
-    async def _claim(self, conversation: str) -> int | None:
+    async def _claim(self, conversation: str) -> Held | None:
         """Take the claim; while another process holds it, keep trying a little, in case it is just letting go."""
         for pause_s in (*_CLAIM_RETRIES_S, None):
-            if self._again.get(conversation) is not None:
-                return self._again.pop(conversation)
+            offered = self._again.pop(conversation, None)
+            if offered is not None:
+                return offered
             fence = await self._database.write(lambda c: claim_conversation(c, conversation, self.owner))
-            if fence is not None or pause_s is None:
-                return fence
-            await asyncio.sleep(pause_s)
+            if fence is not None:
+                return Held(fence)
+            if pause_s is not None:
+                await asyncio.sleep(pause_s)
         return None
 
     async def _run(self, claim: Claim, batch: Batch) -> bool:
