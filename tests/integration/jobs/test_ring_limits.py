@@ -48,11 +48,11 @@ def _abandoned(connection: Connection, number: int, now_ms: int) -> None:
             created_at_ms=1,
         )
     )
-    message = {"key": f"k{number}", "user_id": f"u{number}", "kind": "text", "lane": "turn", "status": "received", "body": {}}
-    counts = {"deliveries": 1, "attempts": 0, "deaths": 0, "stop_requested": False}
+    message: dict[str, Any] = {"key": f"k{number}", "user_id": f"u{number}", "kind": "text", "lane": "turn", "status": "received", "body": {}}
+    counts: dict[str, Any] = {"deliveries": 1, "attempts": 0, "deaths": 0, "stop_requested": False}
     times = {"sent_at_ms": now_ms - 60_000, "received_at_ms": now_ms - 60_000}
     connection.execute(insert(_INBOUND).values(**base, **message, **counts, **times))
-    action = {"id": f"pa{number}", "session_id": "s", "requester_id": f"u{number}", "tool": "todo_create", "tool_version": "1"}
+    action: dict[str, Any] = {"id": f"pa{number}", "session_id": "s", "requester_id": f"u{number}", "tool": "todo_create", "tool_version": "1"}
     action |= {"tool_call_id": "c", "args_json": "{}", "args_digest": "d", "prompt_text": "p", "summary": "s", "number": 1}
     rest = {"status": "confirmed", "decided_at_ms": now_ms - 300_000, "expires_at_ms": now_ms, "created_at_ms": 1}
     more = {"idempotency_key": f"a{number}", "approver_policy": "requester", "risk": "normal", "revision": 1, "fence": 0}
