@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
@@ -119,7 +119,8 @@ def judge(attempt: Attempt, outcome: SendOutcome, context: Context | None = None
         pull_only = action is Action.switch_to_pull
         return Verdict("parked", action, parked, with_group=True, pull_only=pull_only)
     if action in (Action.operator, Action.refresh_token):
-        return _operator(attempt, outcome, told)
+        verdict = _operator(attempt, outcome, told)
+        return replace(verdict, alert=None) if context == "token" else verdict  # the token store has told (TOK-13)
     if action is Action.degrade:
         return Verdict("dead", action, {**told, "next_attempt_at_ms": None})  # the caller tries a simpler form first
     return _dead(attempt, outcome, told, action)
