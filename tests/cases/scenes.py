@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from config.clock import Clock
 from config.database import open_database
 from config.schema import MpAccount, Settings, WecomAccount
 from gateway import keys
+from gateway.app import serve
 from tests.fakes.model_server import ModelServer
-from tests.stack import Stack, running_stack
+from tests.stack import Stack, free_ports, running_stack
 
 MEMBER = ("wecom-main", "zhangsan")
 OTHER_MEMBER = ("wecom-main", "lisi")
@@ -43,6 +48,29 @@ async def changed_stack(
     """A running stack with other settings."""
     async with running_stack(folder, redis_url, change=change, **options) as running:
         yield running
+
+
+@asynccontextmanager
+async def second_gateway(stack: Stack) -> AsyncIterator[int]:
+    """Another gateway on the same database and Redis, as a second process has it; its callback port."""
+    http, admin = free_ports(2)
+    listen = {"http": stack.settings.http.model_copy(update={"port": http})}
+    listen |= {"admin": stack.settings.admin.model_copy(update={"port": admin})}
+    stop = asyncio.Event()
+    serving = asyncio.create_task(serve(stack.settings.model_copy(update=listen), stop))
+
+    async def ready() -> bool:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with stack.http.get(f"http://127.0.0.1:{admin}/readyz") as response:
+                return response.status == 200
+        return False
+
+    try:
+        await stack.until(ready, 60)
+        yield http
+    finally:
+        stop.set()
+        await serving
 
 
 def passives(said: dict[str, Any]) -> list[str]:

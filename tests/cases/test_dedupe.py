@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from gateway import texts
-from tests.cases.scenes import LABEL, MEMBER, UNVERIFIED, VERIFIED, inbound, outgoing, passives, prompts, push, sends
+from tests.cases.scenes import (
+    LABEL,
+    MEMBER,
+    UNVERIFIED,
+    VERIFIED,
+    inbound,
+    outgoing,
+    passives,
+    prompts,
+    push,
+    second_gateway,
+    sends,
+)
 from tests.fakes.model_server import say
 from tests.stack import Stack
 
@@ -100,6 +112,27 @@ async def test_dup_06_json_callbacks_are_known_again_too(stack: Stack, who: tupl
     said = await asyncio.gather(*(stack.say(*who, '问 "引号"', **fields) for _ in range(3)))
     assert {text for one in said for text in passives(one)} == {'好]]>的"x"' + LABEL}
     assert prompts(stack.model) == ['问 "引号"']
+
+
+@pytest.mark.parametrize("who", [MEMBER, VERIFIED, UNVERIFIED], ids=lambda who: who[0])
+async def test_dup_06_two_gateways_answer_one_message_once(stack: Stack, who: tuple[str, str]) -> None:
+    """DUP-06, OA5-20, N-02: the same delivery at two processes at once, quick, slower and late: one turn, one answer seen;
+    a redelivery at the other process gets the remembered answer."""
+    async with second_gateway(stack) as port:
+        urls = [f"http://127.0.0.1:{one}/callback/{who[0]}" for one in (stack.settings.http.port, port)]
+        for count, seconds in enumerate((0, 2, 6.5), 1):
+            stack.model.then(say(f"答案{count}", delay_s=stack.s(seconds)))
+            await stack.say(*who, f"问题{count}", repeat_to=urls)
+            await stack.seen(*who, f"答案{count}")
+            assert len(stack.model.requests) == count
+            assert len([text for text in await stack.texts(*who) if f"答案{count}" in text]) == 1
+        first = await stack.say(*who, "再问")
+        again = await stack.say(*who, redeliver=first["message_id"], repeat_to=urls[1:])
+        assert passives(first) == passives(again) != []
+        stack.model.then(say("字" * 1700))
+        await stack.ask(*who, "写长一点")
+        if who == UNVERIFIED:
+            assert len(set(passives(await stack.say(*who, "继续", repeat_to=urls)))) == 1
 
 
 async def test_dup_07_what_goes_out_never_reuses_an_id(stack: Stack) -> None:

@@ -243,6 +243,17 @@ async def test_ses_20_the_receipt_says_what_happened(tmp_path: Path, valkey: str
         assert await stack.ask(*OTHER_MEMBER, "别人不受影响") == "好的"
 
 
+async def test_ses_20_twenty_a_minute_and_not_one_more(stack: Stack) -> None:
+    """SES-20, N-09: twenty turns a minute are answered, the next is told so, commands go on; a minute later it is open again."""
+    stack.model.rule = lambda request: say("收到")
+    for number in range(20):
+        assert await stack.ask(*MEMBER, f"第{number}条") == "收到"
+    assert await stack.ask(*MEMBER, "第21条") == texts.TOO_MUCH
+    assert (await stack.ask(*MEMBER, "帮助")).startswith(agent_texts.HELP_TITLE)
+    await stack.advance(61)
+    assert await stack.ask(*MEMBER, "第22条") == "收到"
+
+
 async def test_ses_22_a_forgotten_conversation_is_answered_anyway(stack: Stack) -> None:
     """SES-22: the model's backend says 404 Conversation Not Exists once: the person gets the answer, not the error."""
     stack.model.then(broken("conversation_404"), say("还是答上来了"))
