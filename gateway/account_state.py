@@ -68,3 +68,14 @@ def clear_trouble(connection: Connection, account_id: str) -> bool:
 def troubled(connection: Connection) -> list[str]:
     """The accounts an operator has to act on."""
     return [str(row[0]) for row in connection.execute(select(STATES.c.account_id).where(STATES.c.trouble.is_not(None)))]
+
+
+def note_url_verified(connection: Connection, account_id: str, tenant_id: str, now_ms: int) -> None:
+    """Remember that the platform checked our callback URL and got its answer."""
+    store_account(connection, account_id, tenant_id, {"notes": {"url_verified_ms": now_ms}})
+
+
+def url_verified_ms(connection: Connection, account_id: str) -> int | None:
+    """When the platform last checked our callback URL; None when it never did."""
+    notes = connection.execute(select(STATES.c.notes).where(STATES.c.account_id == account_id)).scalar()
+    return None if not notes else notes.get("url_verified_ms")

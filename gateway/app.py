@@ -66,7 +66,7 @@ async def build(settings: Settings) -> Services:
         runner=runner,
         fast=fast,
         dispatcher=dispatcher,
-        callbacks=open_callbacks(platforms, dispatcher, clock, settings),
+        callbacks=open_callbacks(platforms, dispatcher, database, clock, settings),
         executor=executor,
         platforms=platforms,
     )

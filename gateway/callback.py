@@ -19,7 +19,7 @@ SKEW = "clock_skew"
 """The kind of the alert about callbacks from another time."""
 _TELL_EVERY_S = 60.0
 TellOperators = Callable[[str, str, str], None]
-"""Called with account id, kind and sentence; must return at once."""
+"""Called with account id, kind and sentence; must return at once, as must ``url_verified`` (account id)."""
 
 
 class CallbackHandler:
@@ -32,12 +32,14 @@ class CallbackHandler:
         clock: Clock,
         max_age_s: int,
         tell_operators: TellOperators | None = None,
+        url_verified: Callable[[str], None] | None = None,
     ) -> None:
         self._channels = channels
         self._dispatcher = dispatcher
         self._clock = clock
         self._max_age_s = max_age_s
         self._tell_operators = tell_operators
+        self._url_verified = url_verified
         self._told: dict[str, float] = {}
 
     async def handle(self, account_id: str, request: CallbackRequest) -> CallbackReply:
@@ -62,6 +64,8 @@ class CallbackHandler:
         echo = channel.verify_url(request)
         self._check_age(channel, int((request.query.get("timestamp") or ("0",))[0] or 0))
         log(_logger, "callback.url_verified", account=channel.account.id)
+        if self._url_verified is not None:
+            self._url_verified(channel.account.id)
         return CallbackReply(status=200, body=echo, content_type="text/plain")
 
     async def _receive(self, channel: Channel, request: CallbackRequest, started: float) -> CallbackReply:

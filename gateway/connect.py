@@ -14,7 +14,7 @@ from config.columns import table_of
 from config.database import Database
 from config.schema import MpAccount, Settings, WecomAccount
 from gateway import operator_texts as texts
-from gateway.account_state import read_account
+from gateway.account_state import read_account, url_verified_ms
 from gateway.doctor_account import Platform, check_platform
 from gateway.doctor_callback import check_callback
 from gateway.doctor_report import Finding
@@ -34,6 +34,7 @@ class Facts:
     refusal: Finding | None = None
     platform_ip: str | None = None
     callbacks: int = 0
+    """Whether the platform has called: its check of the URL at 保存, or anything since."""
     first_user: str | None = None
     pushes: int = 0
     capability: str = "unknown"
@@ -83,7 +84,8 @@ async def look_inside(settings: Settings, account: Account, database: Database, 
         pushes = connection.execute(select(func.count()).select_from(select(_OUTBOX.c.seq).where(sent).limit(1).subquery()))
         first = connection.execute(spoken.order_by(_INBOUND.c.seq).limit(1)).scalar()
         state = read_account(connection, account.id)
-        return int(callbacks.scalar_one()), first, int(pushes.scalar_one()), state.capability
+        arrived = int(callbacks.scalar_one()) or int(url_verified_ms(connection, account.id) is not None)
+        return arrived, first, int(pushes.scalar_one()), state.capability
 
     callbacks, user, pushes, capability = await database.read(read)
     path = backup_file(settings, account.id)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from config.clock import Clock
 from config.database import Database
+from config.errors import YizhanError
 from config.logging import get_logger, log
 from config.schema import Settings
+from gateway.account_state import note_url_verified
 from gateway.alerts import Alerts
 from gateway.callback import CallbackHandler
 from gateway.channel import Channel
@@ -141,9 +143,25 @@ def open_alerts(services: Services) -> Alerts:
     return alerts
 
 
-def open_callbacks(platforms: Platforms, dispatcher: Dispatcher, clock: Clock, settings: Settings) -> CallbackHandler:
-    """The handler of callback requests; operators hear of callbacks from another time."""
-    return CallbackHandler(platforms.channels, dispatcher, clock, settings.callback_max_age_s, platforms.alerts)
+def open_callbacks(
+    platforms: Platforms, dispatcher: Dispatcher, database: Database, clock: Clock, settings: Settings
+) -> CallbackHandler:
+    """The handler of callback requests; operators hear of callbacks from another time, ``connect`` of a verified URL."""
+    remembering: set[asyncio.Task[None]] = set()
+
+    def url_verified(account_id: str) -> None:
+        task = asyncio.get_running_loop().create_task(remember(account_id))
+        remembering.add(task)
+        task.add_done_callback(remembering.discard)
+
+    async def remember(account_id: str) -> None:
+        tenant_id = platforms.channels[account_id].tenant_id
+        try:
+            await database.write(lambda c: note_url_verified(c, account_id, tenant_id, clock.now_ms()))
+        except YizhanError as error:
+            log(_logger, "callback.note_failed", logging.WARNING, account=account_id, code=error.code)
+
+    return CallbackHandler(platforms.channels, dispatcher, clock, settings.callback_max_age_s, platforms.alerts, url_verified)
 
 
 def public_routes(services: Services) -> Sequence[tuple[str, Handler]]:
