@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -93,7 +92,7 @@ async def test_one_conversation_many_epochs(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("person", [MEMBER, VERIFIED, UNVERIFIED])
-async def test_every_ability_has_a_chat_form(stack: Stack, person: Any) -> None:
+async def test_every_ability_has_a_chat_form(stack: Stack, person: tuple[str, str]) -> None:
     """R-01: the words work on every channel, with or without the slash, before any model."""
     for word in ("帮助", "/状态", "停止", "/继续", "重试", "新会话"):
         assert await stack.ask(*person, word), word

@@ -48,11 +48,24 @@ def _abandoned(connection: Connection, number: int, now_ms: int) -> None:
             created_at_ms=1,
         )
     )
-    message: dict[str, Any] = {"key": f"k{number}", "user_id": f"u{number}", "kind": "text", "lane": "turn", "status": "received", "body": {}}
+    message: dict[str, Any] = {
+        "key": f"k{number}",
+        "user_id": f"u{number}",
+        "kind": "text",
+        "lane": "turn",
+        "status": "received",
+        "body": {},
+    }
     counts: dict[str, Any] = {"deliveries": 1, "attempts": 0, "deaths": 0, "stop_requested": False}
     times = {"sent_at_ms": now_ms - 60_000, "received_at_ms": now_ms - 60_000}
     connection.execute(insert(_INBOUND).values(**base, **message, **counts, **times))
-    action: dict[str, Any] = {"id": f"pa{number}", "session_id": "s", "requester_id": f"u{number}", "tool": "todo_create", "tool_version": "1"}
+    action: dict[str, Any] = {
+        "id": f"pa{number}",
+        "session_id": "s",
+        "requester_id": f"u{number}",
+        "tool": "todo_create",
+        "tool_version": "1",
+    }
     action |= {"tool_call_id": "c", "args_json": "{}", "args_digest": "d", "prompt_text": "p", "summary": "s", "number": 1}
     rest = {"status": "confirmed", "decided_at_ms": now_ms - 300_000, "expires_at_ms": now_ms, "created_at_ms": 1}
     more = {"idempotency_key": f"a{number}", "approver_policy": "requester", "risk": "normal", "revision": 1, "fence": 0}
@@ -80,7 +93,8 @@ async def test_n_09_one_pass_rings_64_over_messages_jobs_and_actions(services: S
 
 
 async def test_r04_every_wake_up_has_an_id_of_its_own(services: Services, valkey: str) -> None:
-    """R04: ringing twice for the same work makes two jobs in the queue, never one with the first one's times."""
+    """R04, N-09: ringing twice for the same work makes two jobs in the queue, never one with the first one's times; both end
+    within a day."""
     for _ in range(3):
         await services.bell.ring("task", "j1")
     with redis.Redis.from_url(valkey) as connection:
