@@ -13,7 +13,7 @@ async def test_a_verified_url_ticks_the_first_step(stack: Stack) -> None:
     """CB-04: a GET with a right signature gets its echo, and the account remembers that the platform came by."""
     account = stack.settings.account("mp-main")
     assert account is not None
-    at, nonce = str(stack.world.clock.now_ms() // 1000), "n"
+    timestamp, nonce = str(stack.world.clock.now_ms() // 1000), "n"
     query = {
         "signature": sign(account.callback_token, timestamp, nonce),
         "timestamp": timestamp,
