@@ -16,6 +16,7 @@ from gateway import texts, wire
 from gateway.capabilities import Capabilities
 from gateway.inbox import OPEN
 from gateway.models import Inbound, Job
+from gateway.outbox_pull import on_its_way
 
 _ROW = table_of(Inbound)
 _JOB = table_of(Job)
@@ -41,7 +42,9 @@ class ConversationOps:
         """What to say to 继续 when nothing is parked (parked answers are handed over by gateway.fast, in one transaction)."""
         running = await self.work(where)
         if not running:
-            return TurnResult((Reply(texts.NOTHING_PARKED),), "empty")
+            now, conversation = self._clock.now_ms(), where.conversation_id
+            coming = await self._database.read(lambda c: on_its_way(c, conversation, now))
+            return TurnResult((Reply(texts.COMING if coming else texts.NOTHING_PARKED),), "empty")
         can_push = self._capabilities.of(where.account_id).can_push
         template = texts.STILL_RUNNING_PUSH if can_push else texts.STILL_RUNNING
         return TurnResult((Reply(template.format(question=running[0].question, age_s=running[0].age_s)),), "command")

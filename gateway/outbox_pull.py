@@ -15,6 +15,7 @@ from gateway.outbox_rows import unpack
 from gateway.outbox_states import ROWS, move
 
 FLUSH_LIMIT = 3
+_NOW_MS = 3_000
 CanPush = Callable[[Connection, str, str], bool]
 
 FLUSHED_REASONS = ("window", "quota", "operator", "blocked")
@@ -82,6 +83,14 @@ def pulled_again(connection: Connection, key: str) -> Part | None:
 def parked_count(connection: Connection, conversation_id: str) -> int:
     """How many parts are parked in the conversation."""
     return int(connection.execute(select(func.count()).select_from(ROWS).where(_parked(conversation_id))).scalar_one())
+
+
+def on_its_way(connection: Connection, conversation_id: str, now_ms: int) -> bool:
+    """Whether something is going out to the person right now: the message that asked for it let it go itself."""
+    due = and_(ROWS.c.status.in_(("pending", "sending")), ROWS.c.next_attempt_at_ms <= now_ms + _NOW_MS)
+    gone = and_(ROWS.c.status == "sent", ROWS.c.via == "push", ROWS.c.sent_at_ms > now_ms - _NOW_MS)
+    query = select(ROWS.c.seq).where(ROWS.c.conversation_id == conversation_id, or_(due, gone)).limit(1)
+    return connection.execute(query).first() is not None
 
 
 def stuck_notice(connection: Connection, conversation_id: str, account_id: str) -> str | None:

@@ -8,6 +8,7 @@ QUEUED = "排队中，前面 {ahead} 条，轮到就处理，完成后通知你�
 PULL_PLACEHOLDER = "正在处理“{question}”，稍后回复「继续」查看。"
 STILL_RUNNING = "还在处理：{question}，已 {age_s} 秒。完成后回复「继续」查看。"
 STILL_RUNNING_PUSH = "还在处理：{question}，已 {age_s} 秒。完成后通知你。"
+COMING = "后面的内容这就发给你。"
 NOTHING_PARKED = "没有等你查看的内容。"
 APOLOGY = "抱歉，“{question}”没能完成。回复「重试」再来一次。"
 APOLOGY_EMPTY = "抱歉，刚才没能完成。回复「重试」再来一次。"

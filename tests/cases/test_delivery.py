@@ -269,6 +269,57 @@ async def test_del_17_the_sixth_message_waits(stack: Stack) -> None:
     assert [text for text in await stack.texts(*VERIFIED) if "通知" in text] == [f"通知{number}" for number in range(7)]
 
 
+async def test_del_17_five_parked_come_three_at_once_then_on_continue(stack: Stack) -> None:
+    """DEL-17, N-06: the next word lets three go, 继续 the rest, and never says that nothing waits while it comes."""
+    await stack.ask(*VERIFIED, "帮助")
+    await stack.advance(49 * 3600)
+    for number in range(5):
+        await push(stack, VERIFIED[0], [VERIFIED[1]], f"通知{number}", f"k{number}")
+
+    async def parked() -> bool:
+        return [row["status"] for row in await outgoing(stack, "cause = 'push'")] == ["parked"] * 5
+
+    await stack.until(parked)
+    await stack.ask(*VERIFIED, "状态")
+    await stack.seen(*VERIFIED, "通知2")
+    assert [row["status"] for row in await outgoing(stack, "cause = 'push'")] == ["sent"] * 3 + ["parked"] * 2
+    assert await stack.ask(*VERIFIED, "继续") == texts.COMING
+    await stack.seen(*VERIFIED, "通知4")
+    await stack.advance(10)
+    assert await stack.ask(*VERIFIED, "继续") == texts.NOTHING_PARKED
+    assert [text for text in await stack.texts(*VERIFIED) if "通知" in text] == [f"通知{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("fault", ["connection_refused", "http_500", "html_200", "empty_200"])
+async def test_del_21_no_usable_answer_is_not_success(stack: Stack, fault: str) -> None:
+    """DEL-21, DUP-08: whatever is no errcode 0 is not sent: WeCom is asked again with the same bytes, an Official Account is
+    not, and the ledger says unknown."""
+    await stack.ask(*VERIFIED, "帮助")
+    for account, user in (OTHER_MEMBER, VERIFIED):
+        await stack.post("faults", name=fault, account=account, path=SEND[account], count=1)
+        await push(stack, account, [user], "再试的通知", f"k-{account}")
+    await stack.seen(*OTHER_MEMBER, "再试的通知")
+    assert len({sent["raw"] for sent in await sends(stack, "wecom-main", "再试的通知")}) == 1
+    await becomes(stack, "再试的通知", [("sent", None), ("unknown", None)])
+    assert len(await sends(stack, "mp-main", "再试的通知")) == 1
+
+
+async def test_del_quota_pauses_the_account_and_goes_on(stack: Stack) -> None:
+    """DEL-03's sibling: 45009: nothing is lost, answers in the response still come, and it goes on when the minute is over."""
+    await stack.post("faults", name="quota", account="wecom-main", path="message/send", count=1)
+    await push(stack, "wecom-main", ["lisi"], "配额用完时的通知", "k")
+    await becomes(stack, "配额用完时的通知", [("pending", None)])
+
+    async def refused() -> bool:
+        return [row["errcode"] for row in await outgoing(stack, "cause = 'push'")] == [45009]
+
+    await stack.until(refused)
+    assert await stack.ask(*OTHER_MEMBER, "状态")
+    await stack.advance(70)
+    await stack.seen(*OTHER_MEMBER, "配额用完时的通知")
+    assert len(await sends(stack, "wecom-main", "配额用完时的通知")) == 2
+
+
 async def test_del_busy_is_retried_and_arrives_once(stack: Stack) -> None:
     """DEL-21's sibling: -1 twice, then 0: the same bytes again after a pause, shown once."""
     await stack.post("faults", name="busy", account="wecom-main", path="message/send", count=2)
