@@ -9,6 +9,7 @@ from typing import Literal
 
 from agent import texts
 from agent.llm.base import ToolOffer
+from agent.long_calls import receipt
 from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
 from agent.services import AgentServices
@@ -160,8 +161,7 @@ def doctor(services: AgentServices, message: InboundMessage, capability: Capabil
     """诊断: a job for operators; its receipt promises only what the channel can keep (N-26)."""
     if not is_operator(services.settings, message):
         return _said(texts.DOCTOR_DENIED)
-    receipt = texts.JOB_PUSH if capability.can_push else texts.JOB_PULL
-    return TurnResult(replies=(Reply(receipt),), outcome="deferred", job=JobRequest("doctor"))
+    return TurnResult(replies=(Reply(receipt(capability)),), outcome="deferred", job=JobRequest("doctor"))
 
 
 def _said(text: str) -> TurnResult:

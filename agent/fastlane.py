@@ -23,6 +23,8 @@ class FastAnswer:
     writes: tuple[Write, ...] = ()
     action_id: str | None = None
     outcome: Outcome = "command"
+    long: bool = False
+    """The confirmed action may take longer than a person waits: it is a job's work."""
 
 
 async def answer(
@@ -103,7 +105,7 @@ def _said(decided: Answer) -> FastAnswer:
     replies = [Reply(decided.text, source="tool")] if decided.text else []
     if decided.prompt is not None:
         replies.append(prompt_reply(decided.prompt))
-    return FastAnswer(tuple(replies), decided.publish, decided.execute)
+    return FastAnswer(tuple(replies), decided.publish, decided.execute, long=decided.long)
 
 
 def _actor(message: InboundMessage, where: Conversation) -> Actor:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agent import texts
 from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolCall, ToolOffer, estimate_tokens
 from agent.llm.router import DataPermission, RouteLog, Router
 from agent.ports import StopSignal
-from agent.protocol import Deadline, Outcome, Reply, Write
+from agent.protocol import Deadline, JobRequest, Outcome, Reply, Write
 from agent.toolbox import Called
+from agent.waiting import first_of
 from config.clock import Clock
 from config.schema import Limits, Purpose
 
@@ -49,6 +49,8 @@ class LoopResult:
     model_calls: int = 0
     tool_calls: int = 0
     error_code: str | None = None
+    job: JobRequest | None = None
+    """A long tool's call: the turn ends with a receipt and this is queued."""
     ended_by: str | None = None
     """The budget that ended it, for ``partial``."""
 
@@ -87,6 +89,8 @@ class Loop:
                 history.append(ChatMessage("assistant", reply.text, reply.tool_calls))
                 if await self._call_all(reply.tool_calls, history):
                     return self._asked()
+                if self.result.job is not None:
+                    return self._deferred()
                 if self._invalid >= _INVALID_LIMIT and self._question:
                     return self._answer(self._question, outcome="asked")
             return self._partial(ended)
@@ -129,6 +133,8 @@ class Loop:
         key = f"{call.name}\n{_canonical(call.arguments)}"
         if key in self._parked:
             return self._parked[key]
+        if self.result.job is not None:
+            return Called("failed", texts.ONE_LONG_CALL)
         self.result.tool_calls += 1
         self.result.tools.append(call.name)
         called = await self._stoppable(self.tools.call(call.id, call.name, call.arguments))
@@ -140,25 +146,17 @@ class Loop:
         elif called.status == "invalid":
             self._invalid += 1
             self._question = called.summary if called.asks else self._question
+        elif called.status == "deferred":
+            self.result.job = called.job
         elif called.status == "ok":
             self._found.append(called.summary)
         return called
 
-    async def _stoppable(self, work: Awaitable[T]) -> T:
-        if self.stop.requested:
-            _close(work)
+    async def _stoppable(self, work: Coroutine[Any, Any, T]) -> T:
+        done = await first_of(work, self.stop)
+        if done is None:
             raise Stopped
-        task = asyncio.ensure_future(work)
-        waiter = asyncio.ensure_future(self.stop.wait())
-        try:
-            await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise Stopped
-            return task.result()
-        finally:
-            for pending in (task, waiter):
-                pending.cancel()
-            await asyncio.gather(task, waiter, return_exceptions=True)
+        return done
 
     def _budget_ended(self, history: Sequence[ChatMessage]) -> str | None:
         """The budget that has ended, or None. Tokens are the second fence (R-23): what the next call would read counts."""
@@ -187,6 +185,11 @@ class Loop:
     def _asked(self) -> LoopResult:
         self.result.text = "\n".join(self._said)
         self.result.outcome = "asked"
+        return self.result
+
+    def _deferred(self) -> LoopResult:
+        self.result.text = "\n".join([*self._said, *self._found])
+        self.result.outcome = "deferred"
         return self.result
 
     def _partial(self, why: str) -> LoopResult:
@@ -222,9 +225,3 @@ def _canonical(arguments: str) -> str:
         return json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
     except ValueError:
         return arguments
-
-
-def _close(work: Awaitable[object]) -> None:
-    close = getattr(work, "close", None)
-    if close is not None:
-        close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agent.llm.base import ToolOffer
-from agent.protocol import Capability, Conversation, InboundMessage, Reply, Write
+from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, Write
 from agent.services import AgentServices
 from agent.tool_context import tool_context
 from tools.decided import Prompt
@@ -16,7 +16,7 @@ from tools.decided import Prompt
 if TYPE_CHECKING:
     from tools.base import ToolContext
 
-Status = Literal["ok", "invalid", "denied", "awaiting_confirmation", "failed"]
+Status = Literal["ok", "invalid", "denied", "awaiting_confirmation", "deferred", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Called:
     writes: tuple[Write, ...] = ()
     asks: bool = False
     """The summary is a question for the person (S001-54)."""
+    job: JobRequest | None = None
+    """``deferred``: the long call, to be queued."""
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class Toolbox:
             number = outcome.prompt.number if outcome.prompt is not None else None
             state = {"status": outcome.status, "number": number, "note": summary}
             summary = json.dumps({key: value for key, value in state.items() if value is not None}, ensure_ascii=False)
-        return Called(outcome.status, summary, prompt, tuple(outcome.writes), outcome.asks)
+        job = None if outcome.job is None else JobRequest("tool", outcome.job)
+        return Called(outcome.status, summary, prompt, tuple(outcome.writes), outcome.asks, job)
 
     def context(self) -> ToolContext:
         """Who calls, from where; one object a turn, so that what it parked is known to the next call."""

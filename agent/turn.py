@@ -12,6 +12,7 @@ from agent.commands import Command, answer_fast, doctor, fast_command, ordered_c
 from agent.context import AgentContextBuilder, Context, Knowledge
 from agent.intents import read_decision
 from agent.llm.offline import RuleModel
+from agent.long_calls import receipt
 from agent.loop import Loop, LoopResult
 from agent.neutral import neutralize
 from agent.ports import StopSignal
@@ -178,6 +179,8 @@ def compose(run: Run, result: LoopResult, reminder: str | None) -> tuple[Reply, 
     if result.outcome == "failed":
         return (Reply(result.text),)
     text = result.text
+    if result.job is not None:
+        text = "\n".join(part for part in (text, receipt(run.capability)) if part)
     if result.prompts and not run.capability.can_push:
         text = ""  # one message can go out at once here, and it has to be the prompt
     source: ReplySource = "rule" if run.log.route in ("", "rule") else "model"
@@ -202,7 +205,7 @@ def finish(
         lines, state = [], {key: state[key] for key in ("told_rule",) if key in state}
     writes.append(session_rows(run, epoch, state, lines, overrun=result.ended_by == "tokens"))
     error_code = result.error_code if result.outcome == "failed" else None
-    return TurnResult(replies, result.outcome, tuple(writes), error_code=error_code)
+    return TurnResult(replies, result.outcome, tuple(writes), job=result.job, error_code=error_code)
 
 
 def remembered(reply: Reply) -> str:

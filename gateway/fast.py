@@ -11,13 +11,14 @@ from sqlalchemy import Connection, update
 from agent import fastlane
 from agent.commands import fast_command, ordered_command
 from agent.fastlane import FastAnswer
-from agent.protocol import Conversation, InboundMessage, Reply
+from agent.long_calls import receipt
+from agent.protocol import Conversation, InboundMessage, JobRequest, Reply
 from agent.services import AgentServices
 from config.columns import table_of
 from config.errors import YizhanError
 from config.logging import get_logger, log
 from gateway import texts, wire
-from gateway.answers import Stored, store_answer
+from gateway.answers import Stored, store_answer, store_job
 from gateway.capabilities import Capabilities
 from gateway.channel import Channel
 from gateway.events import fixed_reply, welcome
@@ -80,14 +81,26 @@ class FastLane:
         if found is None:
             await self._hand_over(words, seq, "single" if message.event is not None else "turn")
             return
-        replies = () if found.action_id is not None and not found.replies else found.replies
-        stored = await self._commit(channel, message, seq, where, replies, found)
+        if found.long and found.action_id is not None:
+            await self._queue_action(channel, message, seq, where, found)
+            return
+        stored = await self._commit(channel, message, seq, where, found)
         if found.action_id is None:
             await self._runner.announce((seq,), stored)
             return
         if stored.group is not None:
             await self._runner.announce((seq,), stored)
         await self._execute(found.action_id, seq, announce=stored.group is None)
+
+    async def _queue_action(
+        self, channel: Channel, message: InboundMessage, seq: int, where: Conversation, found: FastAnswer
+    ) -> None:
+        """A confirmed action known to be long: a receipt now, the work in a worker."""
+        request = JobRequest("action", {"action_id": found.action_id})
+        told = Reply(receipt(self._capabilities.of(message.account_id)))
+        queued = replace(found, replies=(*found.replies, told), action_id=None)
+        stored = await self._commit(channel, message, seq, where, queued, job=request)
+        await self._runner.announce((seq,), stored)
 
     async def _pull(self, where: Conversation, seq: int) -> bool:
         """继续: hand over the next parked answer, in the transaction that makes it this message's answer."""
@@ -147,28 +160,30 @@ class FastLane:
         message: InboundMessage,
         seq: int,
         where: Conversation,
-        replies: tuple[Reply, ...],
         found: FastAnswer,
+        *,
+        job: JobRequest | None = None,
     ) -> Stored:
         now = self._services.clock.now_ms()
-        status = "running" if found.action_id is not None and not replies else "done"
+        status = "running" if found.action_id is not None and not found.replies else "done"
 
         def write(connection: Connection) -> Stored:
             for change in found.writes:
                 change(connection)
             greeting = welcome(connection, message, channel.account, now) if message.event is not None else None
-            return store_answer(
+            stored = store_answer(
                 connection,
                 self._outbox,
                 where,
                 message,
                 (seq,),
-                (greeting,) if greeting is not None else replies,
+                (greeting,) if greeting is not None else found.replies,
                 capability=self._capabilities.of(message.account_id),
                 reserve_ms=self._waiters.reserve_ms((seq,)),
                 status=status,
                 now_ms=now,
             )
+            return stored if job is None else replace(stored, job_id=store_job(connection, where, job, seq, now))
 
         return await self._services.database.write(write)
 

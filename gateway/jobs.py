@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, select, update
 
-from agent.protocol import Reply, TurnResult
+from agent.protocol import Conversation, Reply, TurnResult
 from config import lease
 from config.columns import table_of
 from config.errors import FenceLost, YizhanError
@@ -21,12 +21,14 @@ from config.ports import Draft
 from gateway import texts
 from gateway.models import Inbound, Job
 from gateway.turns import StopFlag
+from memory.models import Conversation as ConversationRow
 
 if TYPE_CHECKING:
     from gateway.services import Services
 
 JOB = table_of(Job)
 _INBOUND = table_of(Inbound)
+_CONVERSATION = table_of(ConversationRow)
 OPEN = ("queued", "running")
 MAX_ATTEMPTS = 2
 MAX_DEATHS = 5
@@ -51,7 +53,29 @@ async def _action(services: Services, job: Mapping[str, Any], stop: StopFlag) ->
     return TurnResult(outcome="empty")
 
 
-JOB_FUNCTIONS: dict[str, JobFunction] = {"doctor": _doctor, "action": _action}
+async def _tool(services: Services, job: Mapping[str, Any], stop: StopFlag) -> TurnResult:
+    """A long tool's call that a turn put off."""
+    from agent.long_calls import run_long_call
+
+    person = await services.database.read(
+        lambda c: c.execute(select(_CONVERSATION).where(_CONVERSATION.c.id == job["conversation_id"])).one()
+    )
+    where = Conversation(
+        tenant_id=job["tenant_id"],
+        account_id=job["account_id"],
+        conversation_id=job["conversation_id"],
+        session_id=job["session_id"] or person.session_id,
+        user_id=job["user_id"],
+        id_type=person.id_type,
+        chat_type=person.chat_type,
+        fence=-1,
+        inbound_seq=job["inbound_seq"],
+    )
+    capability = services.capabilities.of(job["account_id"])
+    return await run_long_call(services.agent, where, capability, job["args"] or {}, stop)
+
+
+JOB_FUNCTIONS: dict[str, JobFunction] = {"doctor": _doctor, "action": _action, "tool": _tool}
 """The fixed table of what a job may be (N-19)."""
 
 

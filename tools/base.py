@@ -108,6 +108,8 @@ class ToolContext:
     turn_id: str | None = None
     inbound_seq: int | None = None
     turn_fence: int | None = None
+    in_job: bool = False
+    """A job of its own runs this call; a long tool runs nowhere else."""
     turn: TurnLog = field(default_factory=TurnLog)
 
     @property
@@ -181,6 +183,7 @@ class Tool:
     public: bool = False
     timeout_s: float = 10.0
     long: bool = False
+    """It may take longer than a person waits: it runs as a job of its own, and a receipt is told at once."""
     risk: Risk = "normal"
     summary_template: str | None = None
     confirm_template: str | None = None

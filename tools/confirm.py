@@ -277,7 +277,7 @@ class Confirmations:
     def _confirm(self, connection: Connection, actor: Actor, row: Action, *, via: str) -> Answer:
         if not self._decided(connection, actor, row, "confirmed", via):
             return self._settled(connection.execute(select(ACTIONS).where(ACTIONS.c.id == row.id)).one(), actor)
-        return Answer(execute=row.id, outcome="confirmed")
+        return self._to_run(row)
 
     def _reject(self, connection: Connection, actor: Actor, row: Action, *, via: str) -> Answer:
         if not self._decided(connection, actor, row, "rejected", via):
@@ -315,8 +315,12 @@ class Confirmations:
         """The real state of an action that no longer waits (C13, C14). The very message that confirmed it, seen again
         after a crash, runs it on."""
         if row.status == "confirmed" and row.decided_message == actor.message_key:
-            return Answer(execute=row.id, outcome="confirmed")
+            return self._to_run(row)
         return _state(row)
+
+    def _to_run(self, row: Action) -> Answer:
+        tool = self._registry.exact(row.tenant_id, row.tool, json.loads(row.args_json))
+        return Answer(execute=row.id, long=tool is not None and tool.long, outcome="confirmed")
 
 
 def _is_requester(row: Action, actor: Actor) -> bool:

@@ -90,11 +90,13 @@ class OpenAction:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What to tell the person. ``execute`` names an action that is confirmed now and must be run; its outcome is then the
-    answer. ``edit`` names the action that a change is meant for. An answer with nothing in it means: ordinary talk."""
+    answer; ``long``: it may take longer than a person waits. ``edit`` names the action that a change is meant for. An answer
+    with nothing in it means: ordinary talk."""
 
     text: str = ""
     prompt: Prompt | None = None
     execute: str | None = None
+    long: bool = False
     edit: OpenAction | None = None
     outcome: str = "answered"
     publish: tuple[Any, ...] = field(default=())

@@ -23,13 +23,14 @@ from tools.schema import Checker, Problem, SchemaError, compile_schema
 from tools.schema_rules import canonical
 
 _logger = get_logger(__name__)
-Status = Literal["ok", "invalid", "denied", "awaiting_confirmation", "failed"]
+Status = Literal["ok", "invalid", "denied", "awaiting_confirmation", "deferred", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
     """How a call went. ``summary`` is what the model may know; ``prompt`` what a write is parked behind; ``writes`` must be
-    committed with the turn. ``asks``: the summary is a question for the person."""
+    committed with the turn. ``asks``: the summary is a question for the person. ``deferred``: the tool is a long one; ``job``
+    holds what a job needs to make the call (``call_in_job``)."""
 
     status: Status
     summary: str
@@ -37,6 +38,7 @@ class CallOutcome:
     writes: tuple[Callable[[Connection], None], ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     asks: bool = False
+    job: Mapping[str, Any] | None = None
 
 
 class Registry:
@@ -121,7 +123,15 @@ class Registry:
             return CallOutcome("invalid", question, writes=(keep,), asks=True)
         except ToolRefused as error:
             return _denied(context, tool, error.user_text)
+        if tool.long and not context.in_job:
+            wanted = {"tool": tool.name, "arguments": dict(prepared.arguments), "call_id": call_id}
+            return CallOutcome("deferred", texts.DEFERRED.format(title=tool.title or tool.name), job=wanted)
         return await self._run(context, tool, prepared.arguments)
+
+    async def call_in_job(self, context: ToolContext, job: Mapping[str, Any]) -> CallOutcome:
+        """Make the call that was deferred, with every check anew."""
+        name, arguments = str(job["tool"]), dict(job["arguments"])
+        return await self.call(replace(context, in_job=True), name, arguments, call_id=str(job["call_id"]))
 
     async def _park(
         self, context: ToolContext, tool: Tool, prepared: Prepared, call_id: str, supersedes: str | None

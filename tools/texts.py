@@ -83,6 +83,7 @@ INVALID = "「{title}」没有执行，参数不对：{problems}。请补充或�
 FAILED = "「{title}」没有成功：{reason}"
 FAILED_REASON = "内部出错"
 TIMED_OUT = "超时没有结果"
+DEFERRED = "「{title}」要跑一会儿，已经排队，完成后把结果告诉用户。"
 AWAITING = "已生成待确认操作 #{number}（{summary}），还没有执行，等用户本人确认。不要说已完成。"
 SUMMARY_MISSING = "「{title}」已返回结果，但没有可用的摘要。"
 
