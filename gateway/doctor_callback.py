@@ -39,13 +39,15 @@ async def check_callback(
             return _not_ours(account.id, url, status, body, kind, listen)
         if status == 404:
             return Finding(account.id, "callback", "fail", texts.CALLBACK_UNKNOWN, texts.CALLBACK_UNKNOWN_FIX)
-        query, expected = signed_check(account, Clock())
+        query, expected = signed_check(account, Clock(settings.test_clock))
         status, body, _ = await _get(session, f"{url}?{query}")
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         text = texts.CALLBACK_UNREACHABLE.format(url=url, reason=type(error).__name__)
         return Finding(account.id, "callback", "fail", text, texts.CALLBACK_UNREACHABLE_FIX)
     if status != 200 or body != expected:
         code = body.strip().rsplit(" ", 1)[-1] if body.startswith(HEALTH_PREFIX) else f"HTTP {status}"
+        if code == "stale":
+            return Finding(account.id, "callback", "fail", texts.CALLBACK_STALE, texts.CALLBACK_STALE_FIX)
         text = texts.CALLBACK_KEYS.format(code=code)
         return Finding(account.id, "callback", "fail", text, texts.CALLBACK_KEYS_FIX)
     return Finding(account.id, "callback", "ok", texts.CALLBACK_OK)
