@@ -11,10 +11,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from agent.protocol import InboundMessage, Reply, TurnResult
+from config.columns import table_of
 from config.database import open_database
+from memory.models import Message
 from tests.contract.road.road import ScriptedTurns, build_road
+
+
+def _remember(connection: Connection, conversation: str) -> None:
+    """A turn's own write: a line of the transcript."""
+    line = {"tenant_id": "acme", "conversation_id": conversation, "session_id": "s", "user_id": "u", "role": "user"}
+    connection.execute(table_of(Message).insert().values(**line, text="旧", created_at_ms=1))
 
 
 async def main(url: str, conversation: str, folder: Path) -> None:
@@ -24,7 +33,7 @@ async def main(url: str, conversation: str, folder: Path) -> None:
         (folder / "asked").touch()
         while not (folder / "go").exists():  # noqa: ASYNC110 -- another process makes it
             await asyncio.sleep(0.02)
-        return TurnResult((Reply("旧"),))
+        return TurnResult((Reply("旧"),), writes=(lambda connection: _remember(connection, conversation),))
 
     database = open_database(url)
     with pytest.MonkeyPatch.context() as patch:

@@ -158,6 +158,7 @@ async def test_n_02_a_frozen_process_that_wakes_says_nothing(
         await process.wait()
     assert [row.payload["text"] for row in await road.outgoing()] == ["新"]
     assert [(row.status, row.deaths) for row in await road.inbound()] == [("done", 1)]
+    assert await road.database.read(lambda c: c.exec_driver_sql("SELECT count(*) FROM message").scalar_one()) == 0
     await road.runner.close(1)
 
 
