@@ -15,9 +15,8 @@ from config.schema import Settings
 from tools.ports import NoPlatform, Platform
 
 if TYPE_CHECKING:
-    from tools.confirm import Confirmations
-
     from agent.llm.router import Router
+    from tools.confirm import Confirmations
     from tools.registry import Registry
 
 FetchMedia = Callable[[InboundMessage, Attachment], Awaitable[tuple[str, bytes]]]
