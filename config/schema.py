@@ -36,6 +36,12 @@ class Listen(Section):
         return value.rstrip("/")
 
 
+class AdminListen(Listen):
+    """The operators' address: another default port."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 8081
+
+
 class Welcome(Section):
     """What subscribe and enter_agent answer; ``interval_h`` is the least time between two greetings of one person."""
 
@@ -278,8 +284,8 @@ class Settings(Section):
     """Everything one deployment is told."""
 
     data_dir: Path = Path("data")
-    http: Listen = Listen(port=8080)
-    admin: Listen = Listen(port=8081)
+    http: Listen = Listen()
+    admin: AdminListen = AdminListen()
     redis_url: str | None = None
     database_url: str | None = None
     qdrant_url: str | None = None

@@ -128,7 +128,11 @@ def _section_of(model: type[BaseModel], name: str) -> Any:
 
 
 def check_references(settings: Settings, source: Source) -> None:
-    """People with rights must belong to accounts of their tenant. Raises SettingsError."""
+    """People with rights must belong to accounts of their tenant; two addresses need two ports. Raises SettingsError."""
+    if settings.http.port == settings.admin.port != 0 and settings.http.host == settings.admin.host:
+        source.problems.append(
+            f"admin.port: http.port is the same; each address needs its own ({source.origin(('admin', 'port'))})"
+        )
     for tenant_index, tenant in enumerate(settings.tenants):
         known = {account.id for account in tenant.accounts}
         groups: list[tuple[Path_, tuple[Any, ...]]] = [(("operators",), tenant.operators)]

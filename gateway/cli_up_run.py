@@ -201,8 +201,17 @@ class _Progress:
             return True
         if not self._slow_told and time.monotonic() - self._started > _SLOW_AFTER_S:
             self._slow_told = True
+            reason = self._last_words() or reason
             print(up_texts.SLOW.format(reason=reason, logs=settings.data_dir / "logs"), flush=True)
         return False
+
+    def _last_words(self) -> str | None:
+        """What a child that keeps ending says to people; its log's other lines are events."""
+        for child in self._supervisor.children:
+            if child.quick_exits > 0:
+                lines = [line for line in _log_end(self._plan.settings.data_dir, child.name) if not line.startswith("{")]
+                return f"{child.name}：{lines[-1]}" if lines else None
+        return None
 
     def _tell_ready(self) -> None:
         settings, took_s = self._plan.settings, time.monotonic() - self._started
@@ -243,9 +252,13 @@ def _tell_why(supervisor: Supervisor, data_dir: Path) -> None:
     if supervisor.gave_up is None:
         return
     print(up_texts.GAVE_UP.format(name=supervisor.gave_up), file=sys.stderr)
-    try:
-        lines = (data_dir / "logs" / f"{supervisor.gave_up}.log").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return
-    for line in lines[-6:]:
+    for line in _log_end(data_dir, supervisor.gave_up)[-6:]:
         print(f"  {line}", file=sys.stderr)
+
+
+def _log_end(data_dir: Path, name: str) -> list[str]:
+    """The last lines of a child's log; none when it cannot be read."""
+    try:
+        return (data_dir / "logs" / f"{name}.log").read_text("utf-8", "replace").splitlines()[-20:]
+    except OSError:
+        return []

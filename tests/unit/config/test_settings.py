@@ -51,6 +51,25 @@ def test_without_a_file_the_embedded_defaults_hold(tmp_path: Path, monkeypatch: 
     assert settings.tenants == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        ("", {"YIZHAN_DEMO": "true"}),
+        ("admin: {host: 127.0.0.1}\n", {}),
+        ("admin: {}\nhttp: {}\n", {}),
+    ],
+)
+def test_a_section_without_its_port_keeps_its_own_default(tmp_path: Path, text: str, environ: dict[str, str]) -> None:
+    """The first start of a demo names no port: callbacks are on 8080, operators on 8081."""
+    settings = load(write(tmp_path, text), environ).settings
+    assert (settings.http.port, settings.admin.port) == (8080, 8081)
+
+
+def test_two_addresses_need_two_ports(tmp_path: Path) -> None:
+    told = problems(tmp_path, "http: {port: 9000}\nadmin: {port: 9000}\n")
+    assert "admin.port: http.port is the same; each address needs its own (yizhan.yaml:2)" in told
+
+
 def test_default_file_is_found_and_paths_are_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "data_dir: ./state\nverify_dir: verify\n" + account_yaml())
