@@ -47,7 +47,7 @@ async def test_fmt_01_without_push_the_rest_is_pulled(stack: Stack) -> None:
     """FMT-01, FMT-10: where nothing can be pushed, 继续 gives page after page until the text is whole."""
     stack.model.then(say("字" * 2000))
     messages = [await stack.ask(*UNVERIFIED, "写长一点")]
-    while texts.CONTINUE_HINT in messages[-1] and len(messages) < 9:
+    while "回复「继续」" in messages[-1] and len(messages) < 9:
         messages.append(await stack.ask(*UNVERIFIED, "继续"))
     assert max(len(message.encode()) for message in messages) <= LIMIT
     assert "".join(messages).count("字") == 2000
@@ -137,6 +137,17 @@ async def test_fmt_10_sixty_kilobytes_are_five_and_an_offer(stack: Stack) -> Non
 
         await stack.until(settled)
     assert "".join(await stack.texts(*MEMBER)).count("字") == 20_000
+    assert len(stack.model.requests) == 1
+
+
+async def test_fmt_10_sixty_kilobytes_without_push_are_pages(stack: Stack) -> None:
+    """FMT-10: where nothing can be pushed: one page a 继续, each within the limit and offering the next, all there at the end."""
+    stack.model.then(say("字" * 20_000))
+    pages = [await stack.ask(*UNVERIFIED, "写六万字节")]
+    while "回复「继续」" in pages[-1] and len(pages) < 60:
+        pages.append(await stack.ask(*UNVERIFIED, "继续"))
+    assert "".join(pages).count("字") == 20_000
+    assert max(len(page.encode()) for page in pages) <= LIMIT
     assert len(stack.model.requests) == 1
 
 

@@ -172,6 +172,30 @@ async def test_ses_13_the_second_question_waits_and_is_told_so(stack: Stack) -> 
     assert len(prompts(stack.model)) == 2
 
 
+async def test_ses_13_two_slow_questions_without_push_wait_in_order(stack: Stack) -> None:
+    """SES-13, OA5-16: without push both are placeholders; then 继续 gives a1, then a2, each with its question."""
+    stack.model.then(say("甲答", delay_s=stack.s(22)), say("乙答", delay_s=stack.s(2)))
+    first = asyncio.create_task(stack.say(*UNVERIFIED, "甲问"))
+
+    async def running() -> bool:
+        return len(stack.model.requests) == 1
+
+    await stack.until(running)
+    second = await stack.say(*UNVERIFIED, "乙问")
+    told = [passives(await first), passives(second)]
+    assert told[0] == [texts.PULL_PLACEHOLDER.format(question="甲问")]
+    assert told[1] in ([texts.PULL_PLACEHOLDER.format(question="乙问")], [f"乙答{LABEL}"])
+
+    async def idle() -> bool:
+        return {row["status"] for row in await inbound(stack)} == {"done"}
+
+    await stack.until(idle)
+    assert (await stack.ask(*UNVERIFIED, "继续")).startswith("关于：甲问\n甲答")
+    if told[1][0].startswith("正在处理"):
+        assert (await stack.ask(*UNVERIFIED, "继续")).startswith("关于：乙问\n乙答")
+    assert await stack.ask(*UNVERIFIED, "继续") == texts.NOTHING_PARKED
+
+
 def test_ses_14_a_group_and_a_private_chat_are_two_conversations() -> None:
     """SES-14: the same member alone, in a group and in another group: three conversations; two members of a group share one."""
     account = WecomAccount.model_validate(

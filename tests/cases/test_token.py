@@ -10,6 +10,7 @@ import pytest
 from tests.cases.scenes import MEMBER, VERIFIED, changed_stack, outgoing, push, sends, with_accounts, words
 from tests.stack import Stack
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 FETCH = {"wecom-main": "gettoken", "mp-main": "stable_token"}
 
 
@@ -79,6 +80,23 @@ async def test_tok_05_06_07_many_messages_meet_the_dead_token_at_once(stack: Sta
     for user in users:
         await stack.seen("wecom-main", user, "同时")
     assert await fetches(stack, "wecom-main") == before + 1
+
+
+@pytest.mark.parametrize("who", [MEMBER, VERIFIED], ids=lambda who: who[0])
+async def test_tok_07_uploads_meet_the_dead_token(stack: Stack, who: tuple[str, str]) -> None:
+    """TOK-07: four pictures at once while the token is dead: four uploads succeed, one fetch, all four are seen."""
+    await opened(stack, who)
+    before = await fetches(stack, who[0])
+    await stack.post("faults", name="token_revoked", account=who[0])
+    for number in range(4):
+        message = {"kind": "image", "content_base64": PIXEL, "file_name": f"图{number}.png"}
+        await push(stack, who[0], [who[1]], "", f"picture{number}", message=message)
+
+    async def seen() -> bool:
+        return len([entry for entry in await stack.inbox(*who) if entry["kind"] == "image"]) == 4
+
+    await stack.until(seen)
+    assert await fetches(stack, who[0]) == before + 1
 
 
 @pytest.mark.parametrize("who", [MEMBER, VERIFIED], ids=lambda who: who[0])
