@@ -45,14 +45,13 @@ class Alerts:
         notes = dict((row[0] if row is not None else None) or {})
         told = dict(notes.get("alerts") or {})
         now = self._clock.now_ms()
-        last = int(told.get(alert.kind, 0))
-        if now - last < _HOUR_MS:
+        if now - int(told.get(alert.kind, 0)) < _HOUR_MS:
             return False
         told = {kind: moment for kind, moment in told.items() if now - moment < _HOUR_MS} | {alert.kind: now}
         store_account(connection, account_id, tenant.id, {"notes": {**notes, "alerts": told}})
         log(_logger, "alert.raised", logging.WARNING, account=account_id, kind=alert.kind)
         text = texts.ALERT.format(account=account_id, text=alert.text)
-        key = f"alert:{account_id}:{alert.kind}:{last}"  # the same for two processes that see the same trouble at once
+        key = f"alert:{account_id}:{alert.kind}:{now // _HOUR_MS}"  # the same for two processes that see it at once
         for person in tenant.operators:
             if person.account in self._channels:
                 self._put(connection, tenant.id, person.account, person.user, key, text)
