@@ -71,6 +71,7 @@ class Delivery:
         self._sending: dict[int, asyncio.Task[None]] = {}
         self._done: dict[str, float] = {}
         self._swept_at = -POLL_S
+        self._probing: asyncio.Task[None] | None = None
 
     def ring(self) -> None:
         """Something became due; call it on the loop's thread."""
@@ -92,6 +93,7 @@ class Delivery:
                 await self._round()
         finally:
             await self._finish()
+            helpers += [] if self._probing is None else [self._probing]
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
@@ -99,6 +101,8 @@ class Delivery:
     async def pass_once(self) -> int:
         """One look at everything: take over, expire, claim and send what is due now, to the end. Returns the attempts."""
         await self._sweep()
+        if self._probing is not None:
+            await self._probing
         count = 0
         while claims := await self._claim():
             count += len(claims)
@@ -175,8 +179,8 @@ class Delivery:
                 continue
             try:
                 await self._database.write(lambda c: outbox_claims.renew(c, self.owner, seqs))  # noqa: B023
-            except YizhanError as error:
-                log(_logger, "delivery.renew_failed", logging.WARNING, code=error.code)
+            except Exception as error:  # noqa: BLE001 -- without renewals every send longer than a lease would be doubled
+                log(_logger, "delivery.renew_failed", logging.WARNING, error=error)
 
     # what others left -----------------------------------------------------------------------------------------------
     async def _sweep(self) -> None:
@@ -193,8 +197,8 @@ class Delivery:
             expired = await self._database.write(lambda c: outbox_claims.expire_parked(c, now))
             if expired:
                 log(_logger, "outbox.expired", logging.WARNING, count=expired)
-        if self._is_time("probe", _PROBE_S):
-            await self._probe_troubled()
+        if (self._probing is None or self._probing.done()) and self._is_time("probe", _PROBE_S):
+            self._probing = asyncio.create_task(self._probe_troubled())
 
     async def _take_over(self) -> None:
         """Claim each orphan before judging it, so that of two processes one does."""
@@ -208,22 +212,26 @@ class Delivery:
         self.ring()
 
     async def _probe_troubled(self) -> None:
-        """Ask the platforms of accounts in trouble; where one answers, what was parked for it goes on (DEL-01)."""
-        for account_id in await self._database.read(account_state.troubled):
-            channel = self._channels.get(account_id)
-            if channel is None:
-                continue
-            try:
-                found = await channel.probe()
-            except YizhanError as error:
-                log(_logger, "delivery.probe_failed", logging.WARNING, account=account_id, code=error.code)
-                continue
-            if found == "unknown":
-                continue
-            now = self._clock.now_ms()
-            resumed = await self._database.write(lambda c: outbox_pull.resume_account(c, account_id, now))  # noqa: B023
-            log(_logger, "delivery.account_well", account=account_id, resumed=resumed)
-            self.ring()
+        """Ask the platforms of accounts in trouble, all at once and beside the loop: one that does not answer keeps nobody's
+        messages waiting. Where one answers, what was parked for it goes on (DEL-01)."""
+        try:
+            found = await self._database.read(account_state.troubled)
+            await asyncio.gather(*(self._probe(account) for account in found if account in self._channels))
+        except Exception as error:  # noqa: BLE001 -- a background task's boundary; it is tried again in a while
+            log(_logger, "delivery.probe_failed", logging.WARNING, error=error)
+
+    async def _probe(self, account_id: str) -> None:
+        try:
+            found = await self._channels[account_id].probe()
+        except YizhanError as error:
+            log(_logger, "delivery.probe_failed", logging.WARNING, account=account_id, code=error.code)
+            return
+        if found == "unknown":
+            return
+        now = self._clock.now_ms()
+        resumed = await self._database.write(lambda c: outbox_pull.resume_account(c, account_id, now))
+        log(_logger, "delivery.account_well", account=account_id, resumed=resumed)
+        self.ring()
 
     def _is_time(self, what: str, interval_s: float) -> bool:
         now = self._clock.now_ms() / 1000

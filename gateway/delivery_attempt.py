@@ -24,7 +24,7 @@ from gateway.late import needs_label
 from gateway.outbox import SqlOutbox
 from gateway.outbox_claims import Claimed
 from gateway.outbox_rows import pack, unpack
-from gateway.outbox_states import move
+from gateway.outbox_states import Status, move
 from gateway.throttle import Throttle
 
 _logger = get_logger(__name__)
@@ -81,23 +81,24 @@ class Sender:
     async def take_over(self, claim: Claimed) -> None:
         """A row whose process died while it was ``sending``: never frozen means never sent; else it is ``unknown``."""
         row = claim.row
-        if row["frozen_at_ms"] is None:
-            values = {"next_attempt_at_ms": self._clock.now_ms()}
-            await self._write(lambda c: outbox_claims.settle(c, claim, "pending", values))
+        channel, never_sent = self._channels.get(row["account_id"]), row["frozen_at_ms"] is None
+        if channel is None or (never_sent and row["attempts"] <= 1):
+            after: Status = "pending" if never_sent else "unknown"
+            due = self._clock.now_ms() if never_sent else None
+            await self._write(lambda c: outbox_claims.settle(c, claim, after, {"next_attempt_at_ms": due}))
             return
-        channel = self._channels.get(row["account_id"])
-        if channel is None:
-            await self._write(lambda c: outbox_claims.settle(c, claim, "unknown", {"next_attempt_at_ms": None}))
+        attempt = self._attempt(row, channel, target_of(row), _Frozen(b"", row["duplicate_check"], row["frozen_at_ms"] or 0))
+        if never_sent:  # a message that ends every process that tries it is not tried at once for ever
+            await self._store(claim, judge(attempt, SendOutcome("not_sent", errmsg="the sending process died before it sent")))
             return
-        frozen = _Frozen(b"", row["duplicate_check"], row["frozen_at_ms"])
-        attempt = self._attempt(row, channel, target_of(row), frozen)
         await self._store(claim, judge_unknown(attempt, "the sending process died"))
 
     # freeze and send ------------------------------------------------------------------------------------------------
     async def _frozen(self, claim: Claimed, channel: Channel, target: Target) -> _Frozen | None:
         row = claim.row
         if row["request"] is not None:
-            return _Frozen(row["request"], row["duplicate_check"], row["frozen_at_ms"])
+            kept = _Frozen(row["request"], row["duplicate_check"], row["frozen_at_ms"])
+            return kept if await self._write(lambda c: outbox_claims.still_held(c, claim)) else None
         part = await self._part(row, channel)
         check = target.webhook is None and channel.send_handle(row["kind"])
         try:

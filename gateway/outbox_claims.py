@@ -131,6 +131,13 @@ def freeze(connection: Connection, claim: Claimed, request: bytes, *, duplicate_
     return connection.execute(_FREEZE, given).rowcount == 1
 
 
+def still_held(connection: Connection, claim: Claimed) -> bool:
+    """Extend the claim right before frozen bytes go out once more; False when it was taken over meanwhile (a paused process
+    that wakes must not send beside its heir)."""
+    mine = and_(ROWS.c.seq == claim.row["seq"], ROWS.c.fence == claim.fence, ROWS.c.status == "sending")
+    return connection.execute(update(ROWS).where(mine).values(lease_until_ms=lease_now_ms(connection) + TTL_MS)).rowcount == 1
+
+
 def same_bytes_before(connection: Connection, row: Mapping[str, Any], request: bytes, now_ms: int) -> bool:
     """Whether another message with these very bytes went to the conversation inside the duplicate-check window (DUP-09):
     with the check on, the platform would swallow this one."""

@@ -56,7 +56,8 @@ class FakeChannel:
     """Renders into pieces of ``limit`` characters; ``outcomes`` are used up in order, then everything is OK.
 
     ``freeze_error`` is raised by the next ``freeze_errors`` freezes.
-    ``hold``: while set and not fired, every send waits for it (to be killed or overtaken mid-send).
+    ``hold``: while set and not fired, every send waits for it (to be killed or overtaken mid-send); ``probe_hold``
+    does the same to probes.
     """
 
     account: WecomAccount | MpAccount = field(default_factory=wecom_account)
@@ -70,10 +71,12 @@ class FakeChannel:
     freeze_error: YizhanError | None = None
     freeze_errors: int = 0
     hold: asyncio.Event | None = None
+    probe_hold: asyncio.Event | None = None
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[tuple[str, bytes, Target]] = field(default_factory=list)
     accepted: list[tuple[str, Target]] = field(default_factory=list)
     probes: int = 0
+    probing: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.platform = self.account.platform
@@ -152,6 +155,9 @@ class FakeChannel:
     async def probe(self) -> Literal["push", "pull", "unknown"]:
         """The ability the test set."""
         self.probes += 1
+        self.probing.set()
+        if self.probe_hold is not None:
+            await self.probe_hold.wait()
         return self.ability
 
 

@@ -188,6 +188,43 @@ async def test_a_late_writer_changes_nothing(world: World) -> None:
     assert await world.states() == ["sent"]
 
 
+async def test_a_paused_process_does_not_send_beside_its_heir(world: World) -> None:
+    """N-02, N-04: a process that pauses between its claim of a retry and the call finds the claim gone, and does not call."""
+    await world.put("k1", "答案")
+    world.wecom.expect(answered(-1, "system busy"))
+    await world.delivery().pass_once()
+    world.clock.advance(10)
+    slow = world.delivery()
+    claims = await slow._claim()
+    await world.set_rows(lease_until_ms=1)
+    heir = world.delivery()
+    await heir.pass_once()
+    await slow._sender.deliver(claims[0])
+    assert len(world.wecom.calls) == 1
+    world.clock.advance(10)
+    await heir.pass_once()
+    assert world.wecom.texts == ["答案"]
+
+
+async def test_what_kills_every_sender_is_given_up(world: World) -> None:
+    """N-07: a message whose attempts end their process before the call comes later and later, and in the end is dead."""
+    await world.put("k1", "答案")
+    delivery = world.delivery()
+    waits = []
+    for _ in range(200):
+        await delivery._claim()
+        await world.set_rows(lease_until_ms=1)
+        await delivery._take_over()
+        row = (await world.rows())[0]
+        if row["status"] != "pending":
+            break
+        waits.append(row["next_attempt_at_ms"] - world.clock.now_ms())
+        world.clock.advance(max(waits[-1] / 1000, 0) + 3600)
+    assert (row["status"], world.wecom.calls) == ("dead", [])
+    assert waits[0] == 0
+    assert waits[-1] > 60_000
+
+
 async def test_idle_cost_is_flat_in_sent_rows(world: World) -> None:
     """Idle polls look things up by index whatever the table holds: no scan in any query plan."""
     if world.database.dialect != "sqlite":

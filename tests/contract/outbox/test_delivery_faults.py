@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from config.errors import Refused
 from gateway import outbox_claims
 from gateway.delivery_outcome import Alert
@@ -190,3 +192,35 @@ async def test_operators_hear_once_an_hour_of_each_kind(world: World) -> None:
     assert [row["user_id"] for row in rows] == ["admin", "@alert"] * 3
     assert {row["target"]["webhook"] for row in rows if row["target"]} == {"@alert"}
     assert not await world.database.write(lambda c: alerts.tell(c, "nowhere", blocked))
+
+
+async def test_an_alert_is_told_again_after_others_came_between(world: World) -> None:
+    """DEL-03: trouble that comes back hours later is told again, though another kind was told in between."""
+    alerts = world.delivery()._sender._alerts
+    blocked, wrong = Alert("operator-60020", "出口 IP 被拒"), Alert("dead-45002", "内容太长")
+    for alert in (blocked, wrong, blocked):
+        world.clock.advance(2 * 3600)
+        assert await world.database.write(lambda c, a=alert: alerts.tell(c, "wecom-main", a))  # type: ignore[misc]
+    told = [row["payload"]["text"] for row in await world.rows() if row["user_id"] == "admin"]
+    assert [text.partition("】")[2].strip() for text in told] == ["出口 IP 被拒", "内容太长", "出口 IP 被拒"]
+
+
+async def test_a_platform_that_does_not_answer_keeps_no_other_account_waiting(world: World) -> None:
+    """DEL-01: probing an account in trouble goes on beside the deliveries of the others."""
+    await world.put("k1", "答案")
+    world.wecom.expect(BLOCKED_IP)
+    delivery = world.delivery()
+    await delivery.pass_once()
+    world.wecom.probe_hold = asyncio.Event()
+    world.clock.advance(61)
+    await world.can_push("push")
+    await world.put("k2", "别家的答案", account_id="mp-main", user_id="o1", cause="push")
+    stop = asyncio.Event()
+    running = asyncio.create_task(delivery.run(stop))
+    async with asyncio.timeout(5):
+        await world.wecom.probing.wait()
+        await world.mp.entered.wait()
+        stop.set()
+        await running
+    assert world.mp.texts == ["别家的答案"]
+    assert "答案" not in world.wecom.texts
