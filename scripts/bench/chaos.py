@@ -55,6 +55,8 @@ class Tally:
     kills: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     saying_failed: int = 0
+    lost_on_the_way: int = 0
+    """Messages whose every answer got lost between gateway and platform: neither side can know."""
 
 
 async def _person(up: DemoUp, account: str, user: str, tags: list[str], tally: Tally, pause_s: float, rng: random.Random) -> None:
@@ -68,8 +70,10 @@ async def _person(up: DemoUp, account: str, user: str, tags: list[str], tally: T
             continue
         tried = result.get("deliveries") or []
         tally.deliveries[len(tried)] += 1
-        if any(delivery.get("status") == 200 for delivery in tried):
+        if any(delivery.get("outcome") == "ok" for delivery in tried):
             tally.acknowledged.add(tag)
+        elif any(delivery.get("outcome") == "lost" for delivery in tried):
+            tally.lost_on_the_way += 1
         await asyncio.sleep(rng.uniform(0, 2 * pause_s))
 
 
@@ -210,6 +214,7 @@ def _report(
         "faults": dict(tally.faults),
         "deliveries": {str(number): count for number, count in sorted(tally.deliveries.items())},
         "saying_failed": tally.saying_failed,
+        "lost_on_the_way": tally.lost_on_the_way,
         "met": not missing and not with_handle and not stuck,
     }
 
