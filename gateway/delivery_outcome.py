@@ -120,7 +120,8 @@ def judge(attempt: Attempt, outcome: SendOutcome, context: Context | None = None
         return Verdict("parked", action, parked, with_group=True, pull_only=pull_only)
     if action in (Action.operator, Action.refresh_token):
         verdict = _operator(attempt, outcome, told)
-        return replace(verdict, alert=None) if context == "token" else verdict  # the token store has told (TOK-13)
+        fetch_failed = context == "token" and not outcome.data.get("token_rejected")
+        return replace(verdict, alert=None) if fetch_failed else verdict  # the token store has told (TOK-13)
     if action is Action.degrade:
         return Verdict("dead", action, {**told, "next_attempt_at_ms": None})  # the caller tries a simpler form first
     return _dead(attempt, outcome, told, action)
