@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import JSON, Column, Connection, LargeBinary, Table, and_, func, null, or_, select, update
+from sqlalchemy import JSON, Column, Connection, LargeBinary, Table, func, null, or_, select, update
 
 from config.errors import YizhanError
 from config.logging import get_logger, log
@@ -60,15 +60,23 @@ class BodyRetention:
         before_ms = now - services.settings.retention.body_days * _DAY_MS
         total = 0
         for table, columns in body_columns():
-            while True:
-                count = await services.database.write(lambda c, t=table, k=columns: blank(c, t, k, before_ms, _BATCH))  # type: ignore[misc]
-                total += count
-                if count < _BATCH:
-                    break
+            total += await self._blank_table(table, columns, before_ms)
         await services.database.write(lambda connection: mark_done(connection, _NAME, now))
         if total:
             log(_logger, "retention.blanked", rows=total)
         return total
+
+    async def _blank_table(self, table: Table, columns: list[Column[Any]], before_ms: int) -> int:
+        """One walk over the table in the order of its key: looking is a read and keeps no writer waiting, whatever the table
+        has grown to."""
+        database, after, total = self._services.database, None, 0
+        while True:
+            keys = await database.read(lambda c: due(c, table, columns, before_ms, after=after, limit=_BATCH))  # noqa: B023
+            if keys:
+                total += await database.write(lambda c: blank(c, table, columns, before_ms, keys))  # noqa: B023
+            if len(keys) < _BATCH:
+                return total
+            after = keys[-1]
 
     def _may_start(self, connection: Connection, now_ms: int) -> bool:
         if not lead(connection, _NAME, self._owner, ttl_ms=120_000):
@@ -87,19 +95,33 @@ def body_columns() -> list[tuple[Table, list[Column[Any]]]]:
     return found
 
 
-def blank(connection: Connection, table: Table, columns: list[Column[Any]], before_ms: int, limit: int) -> int:
-    """Blank the given columns of at most ``limit`` settled rows from before ``before_ms``; returns how many."""
-    key = next(iter(table.primary_key.columns))
+def due(
+    connection: Connection, table: Table, columns: list[Column[Any]], before_ms: int, *, after: Any = None, limit: int
+) -> list[Any]:
+    """Keys, in order and after ``after``, of at most ``limit`` settled rows from before ``before_ms`` with something to blank."""
+    key = _key(table)
+    conditions = [*_due(table, columns, before_ms), *([] if after is None else [key > after])]
+    return list(connection.execute(select(key).where(*conditions).order_by(key).limit(limit)).scalars())
+
+
+def blank(connection: Connection, table: Table, columns: list[Column[Any]], before_ms: int, keys: list[Any]) -> int:
+    """Blank the given columns of the rows named by ``keys`` that are still due; returns how many."""
+    values = {column.name: null() if column.nullable else _empty(column) for column in columns}
+    statement = update(table).where(_key(table).in_(keys), *_due(table, columns, before_ms)).values(**values)
+    return connection.execute(statement).rowcount
+
+
+def _key(table: Table) -> Column[Any]:
+    (key,) = table.primary_key.columns
+    return key
+
+
+def _due(table: Table, columns: list[Column[Any]], before_ms: int) -> list[Any]:
     moment = next(table.c[name] for name in _MOMENTS if name in table.c)
-    filled = or_(*(_is_filled(column) for column in columns))
-    conditions = [moment < before_ms, filled]
+    conditions = [moment < before_ms, or_(*(_is_filled(column) for column in columns))]
     if table.name in _OPEN:
         conditions.append(table.c.status.not_in(_OPEN[table.name]))
-    keys = list(connection.execute(select(key).where(and_(*conditions)).limit(limit)).scalars())
-    if keys:
-        values = {column.name: null() if column.nullable else _empty(column) for column in columns}
-        connection.execute(update(table).where(key.in_(keys)).values(**values))
-    return len(keys)
+    return conditions
 
 
 def _is_filled(column: Column[Any]) -> Any:

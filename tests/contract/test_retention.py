@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
+from config.clock import FixedClock
 from config.columns import table_of
 from config.database import Database, open_database
 from gateway.leader import lead, step_down
 from gateway.migrate import upgrade
 from gateway.models import Inbound, OutboxMessage
-from gateway.retention import blank, body_columns
+from gateway.retention import BodyRetention, blank, body_columns, due
 from memory.models import Message
 
 NOW = 1_800_000_000_000
@@ -34,7 +36,11 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 
 def blank_all(connection: Connection, before_ms: int) -> dict[str, int]:
-    return {table.name: blank(connection, table, columns, before_ms, 500) for table, columns in body_columns()}
+    counts = {}
+    for table, columns in body_columns():
+        keys = due(connection, table, columns, before_ms, limit=500)
+        counts[table.name] = blank(connection, table, columns, before_ms, keys)
+    return counts
 
 
 def fill(connection: Connection) -> None:
@@ -83,6 +89,18 @@ async def test_a_second_pass_touches_nothing(database: Database) -> None:
     await database.write(lambda c: blank_all(c, NOW))
     again = await database.write(lambda c: blank_all(c, NOW))
     assert set(again.values()) == {0}
+
+
+async def test_a_pass_walks_the_whole_table_in_small_steps(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """N-10: more rows than one step takes are all blanked; a row that was opened again between look and blanking stays."""
+    monkeypatch.setattr("gateway.retention._BATCH", 1)
+    await database.write(fill)
+    settings = SimpleNamespace(retention=SimpleNamespace(body_days=30))
+    services: Any = SimpleNamespace(owner="p1", database=database, clock=FixedClock(NOW), settings=settings)
+    assert await BodyRetention(services).pass_once() == 2 + 2 + 3
+    columns = [INBOUND.c.body]
+    await database.write(lambda c: c.execute(update(INBOUND).values(body={"text": "秘密"}, status="running")))
+    assert await database.write(lambda c: blank(c, INBOUND, columns, NOW, [1, 4])) == 0
 
 
 async def test_one_leader_at_a_time(database: Database) -> None:
