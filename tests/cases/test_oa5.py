@@ -126,3 +126,36 @@ async def test_oa5_19_a_slow_wecom_turn_runs_once_and_is_pushed_once(stack: Stac
     sends = await stack.calls("wecom-main", "message/send")
     assert len([call for call in sends if "推送的答案" in str(call)]) == 1
     assert len(stack.model.requests) == 1
+
+
+async def test_oa5_19_redeliveries_while_it_runs_start_nothing(stack: Stack) -> None:
+    """OA5-19, OA5-20: the same message again at 5 and 10 s of 14: it runs once, one push, empty acknowledgements."""
+    stack.model.then(say("推送的答案", delay_s=stack.s(14)))
+    first = await stack.say(*MEMBER, "很慢")
+    for _ in range(2):
+        again = await stack.say(*MEMBER, redeliver=first["message_id"])
+        assert [(d["status"], d["passive"]) for d in again["deliveries"]] == [(200, None)]
+    await stack.seen(*MEMBER, "推送的答案")
+    assert await stack.texts(*MEMBER) == [texts.RECEIPT, "推送的答案"]
+    assert len(stack.model.requests) == 1
+
+
+async def test_oa5_21_slow_work_of_some_never_slows_the_callbacks_of_others(stack: Stack) -> None:
+    """OA5-21: five people wait for slow work; everybody else is answered meanwhile, and each slow one runs once."""
+    stack.model.rule = lambda request: say("慢答", delay_s=stack.s(20))
+    slow = [asyncio.create_task(stack.say("wecom-main", f"slow{number}", "慢问")) for number in range(5)]
+
+    async def running() -> bool:
+        return len(stack.model.requests) == 5
+
+    await stack.until(running)
+    took = []
+    for number in range(20):
+        said = await stack.say("wecom-main", f"quick{number}", "帮助")
+        assert passives(said)[0]
+        took.append(said["deliveries"][0]["ms"])
+    assert sorted(took)[-2] < 1000
+    await asyncio.gather(*slow)
+    for number in range(5):
+        await stack.seen("wecom-main", f"slow{number}", "慢答")
+    assert len(stack.model.requests) == 5
