@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from gateway.account_state import AccountView, read_account
 from gateway.channel import Channel
-from gateway.outbox import SqlOutbox
+from gateway.outbox import NO_ACCOUNT, SqlOutbox
 from gateway.outbox_claims import Hold
 from gateway.throttle import window_closed
 
@@ -30,7 +30,7 @@ class SendGate:
             return Hold("expired", {"next_attempt_at_ms": None}, with_group=True)
         channel = self._channels.get(row["account_id"])
         if channel is None:
-            values = {"errmsg": "this account is not configured any more", "next_attempt_at_ms": None}
+            values = {"errmsg": NO_ACCOUNT, "next_attempt_at_ms": None}
             return Hold("dead", values, with_group=True)
         if row["payload"] is None:
             return Hold("expired", {"errmsg": "the body was removed (retention)", "next_attempt_at_ms": None})

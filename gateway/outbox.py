@@ -28,6 +28,7 @@ _INSERTS = {
 }
 """Built once: building a statement costs more than running it."""
 _GROUP_OF_KEY = select(ROWS.c.group_id).where(ROWS.c.idempotency_key == bindparam("key"))
+NO_ACCOUNT = "this account is not configured any more"
 _DAY_MS = 86_400_000
 _AFTER_PASSIVE_MS = 1_000
 _LONGEST_RESERVE_MS = 24 * 3600 * 1000
@@ -43,8 +44,11 @@ class SqlOutbox:
 
     # put ------------------------------------------------------------------------------------------------------------
     def put(self, connection: Connection, draft: Draft) -> str:
-        """See config.ports.Outbox.put. Raises NotFound for an account that is not configured."""
-        channel = self._channel(draft.account_id)
+        """See config.ports.Outbox.put. For an account that is not configured any more the row is ``dead`` at once: a record,
+        and nothing that would stop whoever works through a list (reminders, actions left behind)."""
+        channel = self._channels.get(draft.account_id)
+        if channel is None:
+            return self._put_dead(connection, draft)
         can_push = self.can_push(connection, draft.account_id, draft.kind)
         pages = _with_offers(channel, render_draft(channel, draft), can_push=can_push, max_parts=self._limits.max_parts)
         rows = self._rows(connection, draft, pages, new_id("g"), can_push=can_push)
@@ -56,6 +60,13 @@ class SqlOutbox:
         if len(rows) > 1:
             connection.execute(statement, rows[1:])
         return str(rows[0]["group_id"])
+
+    def _put_dead(self, connection: Connection, draft: Draft) -> str:
+        row = _row_base(draft, new_id("g"), 0, 1, self._clock.now_ms())
+        row |= {"kind": "text", "payload": pack(Part("text", {}, draft.text)), "status": "dead", "errmsg": NO_ACCOUNT}
+        if connection.execute(_INSERTS[connection.dialect.name], row).rowcount == 1:
+            return str(row["group_id"])
+        return str(connection.execute(_GROUP_OF_KEY, {"key": row["idempotency_key"]}).scalar_one())
 
     def put_same(self, connection: Connection, drafts: Sequence[Draft], *, spacing_ms: float = 0.0) -> list[str]:
         """Store one content for many targets: rendered once, stored in one statement; returns a group id a draft.
@@ -84,9 +95,9 @@ class SqlOutbox:
     def can_push(self, connection: Connection, account_id: str, kind: str = "text") -> bool:
         """Whether a message of this kind may be sent unasked: always on WeCom; on an Official Account when it may send
         customer-service messages, or for a template message."""
-        channel = self._channel(account_id)
-        if channel.platform == "wecom" or kind == "template":
-            return True
+        channel = self._channels.get(account_id)
+        if channel is None or channel.platform == "wecom" or kind == "template":
+            return True  # without an account there is nobody to pull either: delivery ends the row
         return read_account(connection, account_id).capability == "push"
 
     def _rows(self, connection: Connection, draft: Draft, pages: Pages, group: str, *, can_push: bool) -> list[dict[str, Any]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Table, and_, or_, select, update
+from sqlalchemy import Connection, Table, and_, or_, select, true, update
 
 from config import lease
 from config.columns import table_of
 from config.errors import YizhanError
 from config.logging import get_logger, log
+from gateway.inbox import OPEN
 from gateway.leader import lead, step_down
 from gateway.models import Inbound, Job
 from memory.models import Conversation
@@ -32,6 +34,9 @@ NOT_WITHIN_MS = 30_000
 
 FRESH_MS = 5_000
 """An inbound row younger than this is still in the hands that took it."""
+
+HOMELESS_MS = 15 * 60_000
+"""How long work of an account that is not in these settings is left to a process that may know the account."""
 
 _NAME = "reaper"
 _INBOUND, _JOB, _CONVERSATION = table_of(Inbound), table_of(Job), table_of(Conversation)
@@ -71,7 +76,7 @@ class Reaper:
         groups = await self._actions()
         for group in groups:
             await services.bell.ring("outbox", group)
-        rings = await services.database.write(lambda connection: overdue(connection, now, AT_MOST - len(groups)))
+        rings = await services.database.write(lambda c: self._overdue(c, now, AT_MOST - len(groups)))
         for queue, key in rings:
             await services.bell.ring(queue, key)
         if rings or groups:
@@ -86,6 +91,13 @@ class Reaper:
         except YizhanError as error:
             log(_logger, "reaper.late", logging.WARNING, room="actions", code=error.code)
             return []
+
+    def _overdue(self, connection: Connection, now_ms: int, limit: int) -> list[Ring]:
+        accounts = tuple(self._services.channels)
+        ended = end_homeless(connection, accounts, now_ms)
+        if ended:
+            log(_logger, "reaper.no_account", logging.WARNING, ended=ended)
+        return overdue(connection, now_ms, limit, accounts)
 
     async def run_reminders(self, stop: asyncio.Event) -> None:
         """Fire reminders that are due, every two seconds, in every process: a claim a reminder makes it one."""
@@ -104,21 +116,39 @@ class Reaper:
                 continue
 
 
-def overdue(connection: Connection, now_ms: int, limit: int = AT_MOST) -> list[Ring]:
-    """Rows whose doer is gone, marked as rung: at most ``limit``, oldest first, none twice in ``NOT_WITHIN_MS``."""
+def end_homeless(connection: Connection, accounts: Collection[str], now_ms: int) -> int:
+    """End the open messages and jobs of accounts that left the settings; returns how many. Not at once: another process may
+    have been started with newer settings."""
+    old = now_ms - HOMELESS_MS
+    messages = and_(_INBOUND.c.status.in_(OPEN), _INBOUND.c.lane != "none", _INBOUND.c.received_at_ms <= old)
+    free = lease.is_free(_JOB, lease.now_ms(connection))
+    jobs = and_(_JOB.c.status.in_(("queued", "running")), free, _JOB.c.created_at_ms <= old)
+    count = 0
+    for table, where, status in ((_INBOUND, messages, "failed"), (_JOB, jobs, "dead")):
+        values = {"status": status, "error_code": "no_account", "finished_at_ms": now_ms}
+        homeless = and_(where, table.c.account_id.not_in(accounts))
+        count += connection.execute(update(table).where(homeless).values(**values)).rowcount
+    return count
+
+
+def overdue(connection: Connection, now_ms: int, limit: int = AT_MOST, accounts: Collection[str] | None = None) -> list[Ring]:
+    """Rows whose doer is gone, marked as rung: at most ``limit``, oldest first, none twice in ``NOT_WITHIN_MS``; only those
+    of ``accounts`` where they are given."""
     lease_now = lease.now_ms(connection)
-    rings = _conversations(connection, now_ms, lease_now, limit)
-    return rings + _jobs(connection, now_ms, lease_now, limit - len(rings))
+    rings = _conversations(connection, now_ms, lease_now, limit, accounts)
+    return rings + _jobs(connection, now_ms, lease_now, limit - len(rings), accounts)
 
 
-def _conversations(connection: Connection, now_ms: int, lease_now: int, limit: int) -> list[Ring]:
+def _conversations(
+    connection: Connection, now_ms: int, lease_now: int, limit: int, accounts: Collection[str] | None
+) -> list[Ring]:
     """Conversations with open messages that nobody holds a lease on."""
     query = (
         select(_INBOUND.c.seq, _INBOUND.c.conversation_id)
         .join(_CONVERSATION, _CONVERSATION.c.id == _INBOUND.c.conversation_id)
         .where(_INBOUND.c.status.in_(("received", "running")), _INBOUND.c.lane != "none")
         .where(lease.is_free(_CONVERSATION, lease_now), _INBOUND.c.received_at_ms <= now_ms - FRESH_MS)
-        .where(_not_rung(_INBOUND, now_ms))
+        .where(_not_rung(_INBOUND, now_ms), _at_home(_INBOUND, accounts))
         .order_by(_INBOUND.c.seq)
         .limit(limit * 4)
     )
@@ -132,13 +162,13 @@ def _conversations(connection: Connection, now_ms: int, lease_now: int, limit: i
     return [("turn", conversation) for conversation in first]
 
 
-def _jobs(connection: Connection, now_ms: int, lease_now: int, limit: int) -> list[Ring]:
+def _jobs(connection: Connection, now_ms: int, lease_now: int, limit: int, accounts: Collection[str] | None) -> list[Ring]:
     if limit <= 0:
         return []
     query = (
         select(_JOB.c.id, _JOB.c.queue)
         .where(_JOB.c.status.in_(("queued", "running")), lease.is_free(_JOB, lease_now))
-        .where(_JOB.c.created_at_ms <= now_ms - FRESH_MS, _not_rung(_JOB, now_ms))
+        .where(_JOB.c.created_at_ms <= now_ms - FRESH_MS, _not_rung(_JOB, now_ms), _at_home(_JOB, accounts))
         .order_by(_JOB.c.created_at_ms)
         .limit(limit)
     )
@@ -150,3 +180,7 @@ def _jobs(connection: Connection, now_ms: int, lease_now: int, limit: int) -> li
 
 def _not_rung(table: Table, now_ms: int) -> Any:
     return or_(table.c.rung_at_ms.is_(None), table.c.rung_at_ms <= now_ms - NOT_WITHIN_MS)
+
+
+def _at_home(table: Table, accounts: Collection[str] | None) -> Any:
+    return true() if accounts is None else table.c.account_id.in_(accounts)
