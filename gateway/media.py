@@ -74,7 +74,7 @@ class MediaStore:
         tokens: TokenStore,
         egress: Egress,
         *,
-        keep_days: int = 30,
+        keep_days: int,
     ) -> None:
         self._keep_days = keep_days
         self._purged_on = ""

@@ -192,6 +192,7 @@ def admin_routes(services: Services) -> Sequence[Callable[[web.Application], Non
         services.bell.redis,
         services.clock,
         services.settings.data_dir,
+        services.settings.retention.body_days,
     )
     return [api.add_routes]
 

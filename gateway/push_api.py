@@ -131,7 +131,7 @@ def open_push_api(
     redis: Redis | None,
     clock: Clock,
     data_dir: Path,
-    keep_days: int = 30,
+    keep_days: int,
 ) -> PushApi:
     """The API of one process; given files are kept under ``data_dir/outgoing``, where channels may send from."""
     store = PushStore(database, outbox, channels, clock, data_dir / "outgoing", keep_days=keep_days)

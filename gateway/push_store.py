@@ -74,7 +74,7 @@ class PushStore:
         clock: Clock,
         media_dir: Path,
         *,
-        keep_days: int = 30,
+        keep_days: int,
     ) -> None:
         self._database = database
         self._outbox = outbox

@@ -31,7 +31,7 @@ class World:
         self.channels: Channels = open_channels(settings, session, None, self.clock)
         limits = MediaSettings(max_bytes=1024, daily_bytes_per_person=2048)
         egress = Egress([platform.base.removeprefix("http://")], allow_loopback=True)
-        self.store = MediaStore(folder, limits, self.clock, self.channels.tokens, egress)
+        self.store = MediaStore(folder, limits, self.clock, self.channels.tokens, egress, keep_days=30)
 
     async def fetch(
         self, attachment: Attachment, *, account: str = "wecom-main", user: str = "zhangsan", said: str = ""

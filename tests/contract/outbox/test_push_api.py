@@ -38,7 +38,7 @@ class Rings:
 async def client(world: World, tmp_path: Path) -> AsyncIterator[Client]:
     """A client of the API."""
     world.channels["other-main"] = FakeChannel(account=wecom_account("other-main"), tenant_id="other")
-    store = PushStore(world.database, world.outbox, world.channels, world.clock, tmp_path / "outgoing")
+    store = PushStore(world.database, world.outbox, world.channels, world.clock, tmp_path / "outgoing", keep_days=30)
     app = web.Application(client_max_size=4 * 1024 * 1024)
     PushApi(world.database, store, Throttle(None, world.clock), Rings(), world.clock).add_routes(app)
     async with TestClient(TestServer(app)) as opened:
