@@ -15,7 +15,7 @@ from memory import epochs, transcripts
 from memory.epochs import Epoch
 from memory.transcripts import Line
 
-_TURN = table_of(Turn)
+_KEEP = insert(table_of(Turn))
 
 
 def session_rows(run: Run, epoch: Epoch, state: dict[str, Any], lines: list[Line], *, overrun: bool) -> Write:
@@ -71,6 +71,6 @@ def turn_row(run: Run, result: LoopResult, context_chars: int) -> Write:
     }
 
     def write(connection: Connection) -> None:
-        connection.execute(insert(_TURN).values(**values))
+        connection.execute(_KEEP, values)
 
     return write

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, Update, and_, bindparam, or_, select, text, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from config.errors import FenceLost
 
@@ -46,8 +48,78 @@ def _boot_starts_ms() -> int:
 
 def is_free(table: Table, now: int) -> ColumnElement[bool]:
     """The SQL condition that nobody holds a row's lease at lease time ``now``."""
+    return _free(table, now, now + _LONGEST_MS)
+
+
+def _free(table: Table, now: Any, far: Any) -> ColumnElement[bool]:
     until = table.c.lease_until_ms
-    return or_(until.is_(None), until <= now, until > now + _LONGEST_MS)
+    return or_(until.is_(None), until <= now, until > far)
+
+
+class Leased:
+    """The row of a leased table that ``where`` names. Statements are built once for each object: a busy caller keeps one
+    whose ``where`` has bind parameters, and gives their values as ``given``."""
+
+    def __init__(self, table: Table, where: ColumnElement[bool]) -> None:
+        self._table = table
+        self._where = where
+
+    def claim(
+        self,
+        connection: Connection,
+        owner: str,
+        *,
+        ttl_ms: int = TTL_MS,
+        values: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> int | None:
+        """Take the row if its lease is free; returns the new fence, or None. Compare-and-set."""
+        now = now_ms(connection)
+        statement = self._claim.values(**values) if values else self._claim
+        bound = {"lease_by": owner, "lease_end": now + ttl_ms, "lease_now": now, "lease_far": now + _LONGEST_MS, **(given or {})}
+        row = connection.execute(statement, bound).first()
+        return None if row is None else int(row[0])
+
+    def renew(
+        self, connection: Connection, owner: str, fence: int, *, ttl_ms: int = TTL_MS, given: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Extend a lease still held under ``fence``; False when it was lost."""
+        bound = {"lease_by": owner, "lease_fence": fence, "lease_end": now_ms(connection) + ttl_ms, **(given or {})}
+        return connection.execute(self._renew, bound).rowcount == 1
+
+    def release(self, connection: Connection, fence: int, given: Mapping[str, Any] | None = None) -> None:
+        """Give the lease back if it is still held under ``fence``."""
+        connection.execute(self._release, {"lease_fence": fence, **(given or {})})
+
+    def check(self, connection: Connection, fence: int, given: Mapping[str, Any] | None = None) -> None:
+        """Raise FenceLost unless the row still carries ``fence``. The row is locked, so a later claim must wait for this
+        transaction."""
+        if connection.execute(self._check, {"lease_fence": fence, **(given or {})}).first() is None:
+            raise FenceLost("the claim was taken over; nothing is written")
+
+    @cached_property
+    def _held(self) -> ColumnElement[bool]:
+        return and_(self._where, self._table.c.fence == bindparam("lease_fence"))
+
+    @cached_property
+    def _claim(self) -> ReturningUpdate[Any]:
+        table = self._table
+        free = _free(table, bindparam("lease_now"), bindparam("lease_far"))
+        taken = {"lease_owner": bindparam("lease_by"), "lease_until_ms": bindparam("lease_end"), "fence": table.c.fence + 1}
+        return update(table).where(self._where, free).values(**taken).returning(table.c.fence)
+
+    @cached_property
+    def _renew(self) -> Update:
+        mine = self._table.c.lease_owner == bindparam("lease_by")
+        return update(self._table).where(self._held, mine).values(lease_until_ms=bindparam("lease_end"))
+
+    @cached_property
+    def _release(self) -> Update:
+        return update(self._table).where(self._held).values(lease_owner=None, lease_until_ms=None)
+
+    @cached_property
+    def _check(self) -> Select[Any]:
+        return select(self._table.c.fence).where(self._held).with_for_update()
 
 
 def claim(
@@ -57,39 +129,24 @@ def claim(
     owner: str,
     *,
     ttl_ms: int = TTL_MS,
-    values: dict[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> int | None:
-    """Take the one row that ``where`` names if its lease is free; returns the new fence, or None. Compare-and-set."""
-    now = now_ms(connection)
-    statement = (
-        update(table)
-        .where(and_(where, is_free(table, now)))
-        .values(lease_owner=owner, lease_until_ms=now + ttl_ms, fence=table.c.fence + 1, **(values or {}))
-        .returning(table.c.fence)
-    )
-    row = connection.execute(statement).first()
-    return None if row is None else int(row[0])
+    """``Leased.claim`` of a row that is named once."""
+    return Leased(table, where).claim(connection, owner, ttl_ms=ttl_ms, values=values)
 
 
 def renew(
     connection: Connection, table: Table, where: ColumnElement[bool], owner: str, fence: int, *, ttl_ms: int = TTL_MS
 ) -> bool:
-    """Extend a lease still held under ``fence``; False when it was lost."""
-    now = now_ms(connection)
-    statement = (
-        update(table).where(and_(where, table.c.lease_owner == owner, table.c.fence == fence)).values(lease_until_ms=now + ttl_ms)
-    )
-    return connection.execute(statement).rowcount == 1
+    """``Leased.renew`` of a row that is named once."""
+    return Leased(table, where).renew(connection, owner, fence, ttl_ms=ttl_ms)
 
 
 def release(connection: Connection, table: Table, where: ColumnElement[bool], fence: int) -> None:
-    """Give the lease back if it is still held under ``fence``."""
-    connection.execute(update(table).where(and_(where, table.c.fence == fence)).values(lease_owner=None, lease_until_ms=None))
+    """``Leased.release`` of a row that is named once."""
+    Leased(table, where).release(connection, fence)
 
 
 def check(connection: Connection, table: Table, where: ColumnElement[bool], fence: int) -> None:
-    """Raise FenceLost unless the row still carries ``fence``. The row is locked, so a later claim must wait for this
-    transaction."""
-    statement = select(table.c.fence).where(and_(where, table.c.fence == fence)).with_for_update()
-    if connection.execute(statement).first() is None:
-        raise FenceLost("the claim was taken over; nothing is written")
+    """``Leased.check`` of a row that is named once."""
+    Leased(table, where).check(connection, fence)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from config.columns import table_of
@@ -26,10 +26,14 @@ class AccountView:
     trouble_at_ms: int | None = None
 
 
+_VIEW = select(STATES.c.capability, STATES.c.paused_until_ms, STATES.c.trouble, STATES.c.trouble_at_ms).where(
+    STATES.c.account_id == bindparam("account")
+)
+
+
 def read_account(connection: Connection, account_id: str) -> AccountView:
     """The state of this account."""
-    columns = (STATES.c.capability, STATES.c.paused_until_ms, STATES.c.trouble, STATES.c.trouble_at_ms)
-    row = connection.execute(select(*columns).where(STATES.c.account_id == account_id)).first()
+    row = connection.execute(_VIEW, {"account": account_id}).first()
     return AccountView() if row is None else AccountView(row[0], row[1], row[2], row[3])
 
 

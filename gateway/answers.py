@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, bindparam, update
 
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply
 from config.columns import table_of
@@ -18,6 +18,13 @@ from gateway.texts import quote
 _INBOUND = table_of(Inbound)
 _JOB = table_of(Job)
 _MERGED_BYTES = 2000
+_END = (
+    update(_INBOUND)
+    .where(_INBOUND.c.seq.in_(bindparam("ended", expanding=True)))
+    .values(
+        status=bindparam("as"), answer_group=bindparam("group"), error_code=bindparam("code"), finished_at_ms=bindparam("now")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,8 @@ def store_answer(
         key = f"in:{seqs[0]}" if index == 0 else f"in:{seqs[0]}:{index}"
         stored = outbox.put(connection, _draft(reply, where, message, key, seqs[0], reserve_ms if index == 0 else 0))
         group = group or stored
-    connection.execute(
-        update(_INBOUND)
-        .where(_INBOUND.c.seq.in_(seqs))
-        .values(status=status, answer_group=group, error_code=error_code, finished_at_ms=now_ms)
-    )
+    ended = {"ended": list(seqs), "as": status, "group": group, "code": error_code, "now": now_ms}
+    connection.execute(_END, ended)
     return Stored(group, reserved=group is not None and reserve_ms > 0)
 
 

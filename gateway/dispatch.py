@@ -181,21 +181,26 @@ class Dispatcher:
         if group is None:
             return _acknowledge(channel)
 
-        def take(connection: Connection) -> Part | None:
+        where = conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id)
+
+        def take(connection: Connection) -> tuple[Part | None, bool]:
             if group.startswith(PULLED):
-                return self._pulled(connection, channel, group.removeprefix(PULLED), message)
-            return self._outbox.take_passive(connection, group, taker=seen.seq) or (
-                None if seen.new else self._outbox.give_again(connection, group, taker=seen.seq)
-            )
+                part = self._pulled(connection, channel, group.removeprefix(PULLED), where)
+            else:
+                part = self._outbox.take_passive(connection, group, taker=seen.seq)
+                if part is None and not seen.new:
+                    part = self._outbox.give_again(connection, group, taker=seen.seq)
+            return part, self._outbox.has_pending(connection, where)
 
         try:
             async with asyncio.timeout(max(0.05, deadline + _TAKE_S - time.monotonic())):
-                part = await asyncio.shield(asyncio.ensure_future(self._database.write(take)))
+                part, more = await asyncio.shield(asyncio.ensure_future(self._database.write(take)))
         except (TimeoutError, YizhanError):
             return CLOSE  # whether it was taken is not known; the redelivery is given it again
+        if more:
+            self._runner.ring_soon(group)
         if part is None:
             return _acknowledge(channel)
-        await self._runner.ring_outbox(group)
         return self._passive(channel, part, message, opened)
 
     async def _late_with_push(
@@ -229,12 +234,11 @@ class Dispatcher:
         question = texts.quote(message.text) or message.raw_type
         return self._passive(channel, Part("text", {}, texts.PULL_PLACEHOLDER.format(question=question)), message, opened)
 
-    def _pulled(self, connection: Connection, channel: Channel, key: str, message: InboundMessage) -> Part | None:
+    def _pulled(self, connection: Connection, channel: Channel, key: str, where: str) -> Part | None:
         """What this 继续 was given, with the count of what still waits."""
         part = self._outbox.pulled_again(connection, key)
         if part is None:
             return None
-        where = conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id)
         waiting = self._outbox.parked_count(connection, where)
         return (offer_more(channel, part) or part) if waiting else part
 

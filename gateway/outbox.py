@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, or_, select, tuple_
+from sqlalchemy import Connection, and_, bindparam, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from config.clock import Clock
@@ -20,7 +20,7 @@ from gateway.account_state import read_account
 from gateway.channel import Channel, Part
 from gateway.outbox_pull import PulledPart
 from gateway.outbox_rows import Pages, hint_part, offer_more, pack, render_draft, unpack
-from gateway.outbox_states import ROWS, move
+from gateway.outbox_states import ROWS, move, move_row
 
 _INSERTS = {
     name: dialect.insert(ROWS).on_conflict_do_nothing(index_elements=["idempotency_key"])
@@ -28,6 +28,20 @@ _INSERTS = {
 }
 """Built once: building a statement costs more than running it."""
 _GROUP_OF_KEY = select(ROWS.c.group_id).where(ROWS.c.idempotency_key == bindparam("key"))
+_FIRST = select(
+    ROWS.c.seq,
+    ROWS.c.status,
+    ROWS.c.via,
+    ROWS.c.payload,
+    ROWS.c.parts,
+    ROWS.c.account_id,
+    ROWS.c.conversation_id,
+    ROWS.c.kind,
+    ROWS.c.expires_at_ms,
+    ROWS.c.park_reason,
+    ROWS.c.platform_id,
+).where(ROWS.c.group_id == bindparam("group"), ROWS.c.part == 0)
+_PENDING = select(ROWS.c.seq).where(ROWS.c.conversation_id == bindparam("conversation"), ROWS.c.status == "pending").limit(1)
 NO_ACCOUNT = "this account is not configured any more"
 _DAY_MS = 86_400_000
 _AFTER_PASSIVE_MS = 1_000
@@ -153,12 +167,12 @@ class SqlOutbox:
             "park_reason": None,
             "platform_id": None if taker is None else f"inbound:{taker}",
         }
-        if not move(connection, ROWS.c.seq == row["seq"], row["status"], "sent", values):
+        if not move_row(connection, row["seq"], None, row["status"], "sent", values):
             return None
-        rest = and_(ROWS.c.group_id == group_id, ROWS.c.next_attempt_at_ms < now + _AFTER_PASSIVE_MS)
-        connection.execute(
-            ROWS.update().where(rest, ROWS.c.status == "pending").values(next_attempt_at_ms=now + _AFTER_PASSIVE_MS)
-        )  # the HTTP response needs a moment to arrive; the other parts must not overtake it (FMT-12)
+        if row["parts"] > 1:  # the HTTP response needs a moment to arrive; the other parts must not overtake it (FMT-12)
+            due = now + _AFTER_PASSIVE_MS
+            rest = and_(ROWS.c.group_id == group_id, ROWS.c.status == "pending", ROWS.c.next_attempt_at_ms < due)
+            connection.execute(ROWS.update().where(rest).values(next_attempt_at_ms=due))
         return part
 
     def give_again(self, connection: Connection, group_id: str, *, taker: int | None = None) -> Part | None:
@@ -176,17 +190,20 @@ class SqlOutbox:
         row = self._first(connection, group_id)
         if row is None or row["status"] != "passive_reserved":
             return
-        where = ROWS.c.seq == row["seq"]
         if self.can_push(connection, row["account_id"], row["kind"]):
-            move(connection, where, "passive_reserved", "pending")
+            move_row(connection, row["seq"], None, "passive_reserved", "pending")
             return
         values = {"park_reason": "pull", "next_attempt_at_ms": self.park_until(row["expires_at_ms"])}
-        move(connection, where, "passive_reserved", "parked", values)
+        move_row(connection, row["seq"], None, "passive_reserved", "parked", values)
 
     def release_all(self, connection: Connection, groups: Sequence[str]) -> None:
         """``release_passive`` for several groups."""
         for group in groups:
             self.release_passive(connection, group)
+
+    def has_pending(self, connection: Connection, conversation_id: str) -> bool:
+        """Whether anything of this conversation is to be pushed; what stands before it may just have gone."""
+        return connection.execute(_PENDING, {"conversation": conversation_id}).first() is not None
 
     def expired_reservations(self, connection: Connection, limit: int) -> list[str]:
         """Groups whose passive reservation has run out; whoever finds them calls release_passive."""
@@ -257,19 +274,7 @@ class SqlOutbox:
 
     # inside ---------------------------------------------------------------------------------------------------------
     def _first(self, connection: Connection, group_id: str) -> Mapping[str, Any] | None:
-        columns = (
-            ROWS.c.seq,
-            ROWS.c.status,
-            ROWS.c.via,
-            ROWS.c.payload,
-            ROWS.c.account_id,
-            ROWS.c.kind,
-            ROWS.c.expires_at_ms,
-            ROWS.c.park_reason,
-            ROWS.c.platform_id,
-        )
-        query = select(*columns).where(tuple_(ROWS.c.group_id, ROWS.c.part) == tuple_(group_id, 0))
-        row = connection.execute(query).mappings().first()
+        row = connection.execute(_FIRST, {"group": group_id}).mappings().first()
         return None if row is None else dict(row)
 
     def _channel(self, account_id: str) -> Channel:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select, update
 
 from gateway import texts
 from gateway.account_state import clear_trouble, read_account
@@ -33,6 +33,15 @@ class PulledPart(Part):
 
 def _parked(conversation_id: str) -> ColumnElement[bool]:
     return and_(ROWS.c.conversation_id == conversation_id, ROWS.c.status == "parked")
+
+
+_FLUSHABLE = (
+    select(ROWS.c.group_id, ROWS.c.account_id, ROWS.c.kind, ROWS.c.park_reason)
+    .where(ROWS.c.conversation_id == bindparam("conversation"), ROWS.c.status == "parked")
+    .where(ROWS.c.park_reason.in_(FLUSHED_REASONS))
+    .order_by(ROWS.c.seq)
+    .limit(200)
+)
 
 
 def pull(
@@ -106,14 +115,8 @@ def flush_parked(connection: Connection, conversation_id: str, limit: int, now_m
 
     While the operator has to act on an account, what was parked for that stays parked: the call would fail again.
     """
-    query = (
-        select(ROWS.c.group_id, ROWS.c.account_id, ROWS.c.kind, ROWS.c.park_reason)
-        .where(_parked(conversation_id), ROWS.c.park_reason.in_(FLUSHED_REASONS))
-        .order_by(ROWS.c.seq)
-        .limit(200)
-    )
     flushed: list[str] = []
-    for group_id, account_id, kind, reason in connection.execute(query).all():
+    for group_id, account_id, kind, reason in connection.execute(_FLUSHABLE, {"conversation": conversation_id}).all():
         if group_id in flushed or not can_push(connection, account_id, kind):
             continue
         if reason == "operator" and read_account(connection, account_id).trouble is not None:

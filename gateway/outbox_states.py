@@ -48,20 +48,29 @@ def move(
 
 
 def move_row(
-    connection: Connection, seq: int, fence: int, before: Status, after: Status, values: Mapping[str, Any] | None = None
+    connection: Connection,
+    seq: int,
+    fence: int | None,
+    before: Status,
+    after: Status,
+    values: Mapping[str, Any] | None = None,
 ) -> bool:
-    """``move`` for the one row ``seq`` if it still carries ``fence``; the statement is built once for each set of columns."""
+    """``move`` for the one row ``seq``, if it still carries ``fence`` where one is given (a row that nobody leases has none to
+    keep); the statement is built once for each set of columns."""
     _check(before, after)
     changes: dict[str, Any] = {"status": after, **_side_effects(before), **(values or {})}
-    statement = _one_row(tuple(sorted(changes)))
+    statement = _one_row(tuple(sorted(changes)), fenced=fence is not None)
     given = {f"new_{name}": value for name, value in changes.items()}
-    return connection.execute(statement, {"at": seq, "held": fence, "before": before, **given}).rowcount == 1
+    given |= {"at": seq, "before": before} if fence is None else {"at": seq, "before": before, "held": fence}
+    return connection.execute(statement, given).rowcount == 1
 
 
 @functools.lru_cache(maxsize=256)
-def _one_row(columns: tuple[str, ...]) -> Update:
+def _one_row(columns: tuple[str, ...], *, fenced: bool) -> Update:
     changed = {name: bindparam(f"new_{name}", type_=ROWS.c[name].type) for name in columns}
-    mine = (ROWS.c.seq == bindparam("at"), ROWS.c.fence == bindparam("held"), ROWS.c.status == bindparam("before"))
+    mine = [ROWS.c.seq == bindparam("at"), ROWS.c.status == bindparam("before")]
+    if fenced:
+        mine.append(ROWS.c.fence == bindparam("held"))
     return update(ROWS).where(*mine).values(**changed)
 
 

@@ -72,14 +72,17 @@ def _first_session(connection: Connection, tenant_id: str, conversation: str, no
     return session
 
 
+_CLAIM = lease.Leased(_CONVERSATION, _CONVERSATION.c.id == bindparam("conversation"))
+
+
 def claim_conversation(connection: Connection, conversation: str, owner: str) -> int | None:
     """Take the conversation's claim if it is free; the new fence, or None."""
-    return lease.claim(connection, _CONVERSATION, _CONVERSATION.c.id == conversation, owner)
+    return _CLAIM.claim(connection, owner, given={"conversation": conversation})
 
 
 def check_fence(connection: Connection, conversation: str, fence: int) -> None:
     """Raise FenceLost unless this fence still holds; every write of a turn starts with it."""
-    lease.check(connection, _CONVERSATION, _CONVERSATION.c.id == conversation, fence)
+    _CLAIM.check(connection, fence, {"conversation": conversation})
 
 
 _WAITING = (
@@ -126,9 +129,7 @@ class Claim:
     async def release(self) -> None:
         """Stop renewing and give the claim back."""
         self.close()
-        await self._database.write(
-            lambda connection: lease.release(connection, _CONVERSATION, _CONVERSATION.c.id == self.conversation, self.fence)
-        )
+        await self._database.write(lambda connection: _CLAIM.release(connection, self.fence, {"conversation": self.conversation}))
 
     async def _renew(self) -> None:
         while not self.lost.is_set():
@@ -143,7 +144,7 @@ class Claim:
                 self.lost.set()
 
     def _renew_once(self, connection: Connection) -> bool:
-        held = lease.renew(connection, _CONVERSATION, _CONVERSATION.c.id == self.conversation, self.owner, self.fence)
+        held = _CLAIM.renew(connection, self.owner, self.fence, given={"conversation": self.conversation})
         if held:
             for work in self._on_renew:
                 work(connection)

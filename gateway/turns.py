@@ -260,10 +260,11 @@ class TurnRunner:
         await self._services.bell.ring("outbox", key)
 
     async def announce(self, seqs: Sequence[int], stored: Stored) -> None:
-        """Tell whoever waits; without anybody waiting a reservation is given to delivery at once."""
+        """Tell whoever waits; without anybody waiting a reservation is given to delivery at once. What stands behind a
+        reserved answer cannot go before it: whoever takes that one rings."""
         taken = self._waiters.resolve(seqs, stored.group)
-        if stored.group is not None:
-            if stored.reserved and not taken:
+        if stored.group is not None and not (stored.reserved and taken):
+            if stored.reserved:
                 group = stored.group
                 await self._database.write(lambda c: self._outbox.release_passive(c, group))
             await self._services.bell.ring("outbox", stored.group)

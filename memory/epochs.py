@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from config.columns import table_of
 from config.ids import new_id
@@ -19,6 +19,12 @@ EndReason = Literal["turns", "age", "invalid", "budget", "asked"]
 
 _SESSION = table_of(Session)
 _CONVERSATION = table_of(Conversation)
+_LOAD = select(_SESSION).where(_SESSION.c.id == bindparam("session"), _SESSION.c.tenant_id == bindparam("tenant"))
+_COUNT_TURN = (
+    update(_SESSION)
+    .where(_SESSION.c.id == bindparam("session"))
+    .values(turns=bindparam("count"), last_turn_ms=bindparam("now"), state=bindparam("kept", type_=_SESSION.c.state.type))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Epoch:
 
 def load(connection: Connection, tenant_id: str, session_id: str, now_ms: int) -> Epoch:
     """The session's epoch, or a fresh one that follows it when it is over (memory §6). Reads only."""
-    row = connection.execute(select(_SESSION).where(_SESSION.c.id == session_id, _SESSION.c.tenant_id == tenant_id)).one_or_none()
+    row = connection.execute(_LOAD, {"session": session_id, "tenant": tenant_id}).one_or_none()
     if row is None:
         return Epoch(session_id, 0, now_ms, stored=False)
     reason = due(row.turns, row.started_at_ms, row.ended_at_ms, row.state, now_ms)
@@ -69,12 +75,12 @@ def save(
     """Count one turn in the epoch and keep its state; opens the row and closes the previous one where needed."""
     if epoch.ends is not None and epoch.previous_id is not None:
         close(connection, epoch.previous_id, epoch.ends, now_ms)
-    values = {"turns": epoch.turns + 1, "last_turn_ms": now_ms, "state": dict(state)}
+    turns, kept = epoch.turns + 1, dict(state)
+    counted = connection.execute(_COUNT_TURN, {"session": epoch.id, "count": turns, "now": now_ms, "kept": kept}).rowcount
     if epoch.stored:
-        connection.execute(update(_SESSION).where(_SESSION.c.id == epoch.id).values(**values))
         return
-    if connection.execute(update(_SESSION).where(_SESSION.c.id == epoch.id).values(**values)).rowcount == 0:
-        _insert(connection, tenant_id, conversation_id, epoch, values)
+    if counted == 0:
+        _insert(connection, tenant_id, conversation_id, epoch, {"turns": turns, "last_turn_ms": now_ms, "state": kept})
     _point(connection, conversation_id, epoch.id)
     _forget_old(connection, conversation_id)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from config.columns import table_of
 from memory.models import Message
@@ -14,6 +14,13 @@ from memory.models import Message
 WINDOW_ROUNDS = 6
 _MESSAGE = table_of(Message)
 _LINES_PER_ROUND = 4
+_ADD = insert(_MESSAGE)
+_NEWEST = (
+    select(_MESSAGE.c.id, _MESSAGE.c.role, _MESSAGE.c.text, _MESSAGE.c.session_id)
+    .where(_MESSAGE.c.conversation_id == bindparam("conversation"), _MESSAGE.c.tenant_id == bindparam("tenant"))
+    .order_by(_MESSAGE.c.id.desc())
+    .limit(bindparam("most"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ def append(
         if line.text
     ]
     if rows:
-        connection.execute(insert(_MESSAGE), rows)
+        connection.execute(_ADD, rows)
 
 
 def recent(
@@ -65,12 +72,7 @@ def recent(
     Reads a bounded number of rows whatever the conversation's length: the newest lines are those of the newest session.
     """
     limit = rounds * _LINES_PER_ROUND
-    rows = connection.execute(
-        select(_MESSAGE.c.id, _MESSAGE.c.role, _MESSAGE.c.text, _MESSAGE.c.session_id)
-        .where(_MESSAGE.c.conversation_id == conversation_id, _MESSAGE.c.tenant_id == tenant_id)
-        .order_by(_MESSAGE.c.id.desc())
-        .limit(limit)
-    ).all()
+    rows = connection.execute(_NEWEST, {"conversation": conversation_id, "tenant": tenant_id, "most": limit}).all()
     lines = [Line(row.role, row.text, row.id) for row in reversed(rows) if row.session_id == session_id]
     starts = [index for index, line in enumerate(lines) if line.role == "user"]
     if len(starts) > rounds:

@@ -15,6 +15,10 @@ from tools.models import ToolAudit
 
 _AUDIT = table_of(ToolAudit)
 _RAW_CHARS = 20_000
+_KEEP = {
+    name: dialect.insert(_AUDIT).on_conflict_do_nothing(index_elements=["call_key"])
+    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+}
 
 
 def record(
@@ -32,7 +36,6 @@ def record(
     keyed: bool = False,
 ) -> None:
     """Write one row inside the caller's transaction. ``keyed``: the row replays this ``call_key`` later (first one wins)."""
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     values = {
         "tenant_id": context.tenant_id,
         "conversation_id": context.conversation_id,
@@ -51,7 +54,7 @@ def record(
         "took_ms": took_ms,
         "created_at_ms": context.clock.now_ms(),
     }
-    connection.execute(insert(_AUDIT).values(values).on_conflict_do_nothing(index_elements=["call_key"]))
+    connection.execute(_KEEP[connection.dialect.name], values)
 
 
 def replay(connection: Connection, tenant_id: str, call_key: str) -> ToolResult | None:
