@@ -192,6 +192,17 @@ class HttpTool(Section):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    @model_validator(mode="after")
+    def _careful(self) -> HttpTool:
+        """Nothing that may change something runs unasked because a line was forgotten, and no value chooses the host."""
+        if not re.fullmatch(r"https?://[^/?#{}@\s]+(?:[/?][^\s]*)?", self.url):
+            raise ValueError("url: expected http(s)://host/path, with {names} after the host only")
+        if self.method != "GET" and "tool_class" not in self.model_fields_set:
+            raise ValueError(f"class: say read or operation for a tool that sends {self.method}")
+        if self.method in ("PUT", "PATCH", "DELETE") and self.tool_class == "read":
+            raise ValueError(f"class: a tool that sends {self.method} is an operation")
+        return self
+
 
 class ToolSettings(Section):
     """What the tools may reach."""

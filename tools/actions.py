@@ -114,11 +114,13 @@ class Executor:
     # before the call -------------------------------------------------------------------------------------------------
     async def _run(self, row: Action, tool: Tool | None, fence: int, started: float, ttl_ms: int) -> End | None:
         claimed, refusal = await self._check(row, tool, fence)
-        if claimed is None:
-            return withdrawn(row, refusal)
+        return withdrawn(row, refusal) if claimed is None else await self._within(claimed, started, ttl_ms)
+
+    async def _within(self, claimed: Claimed, started: float, ttl_ms: int) -> End | None:
+        """Call, if the lease outlives the tool's timeout; None: nothing was called (N-18)."""
         left_ms = ttl_ms - (self._clock.monotonic() - started) * 1000
         if left_ms <= claimed.tool.timeout_s * 1000:  # this process slept; another may hold the lease when the call ends
-            log(_logger, "action.lease_short", action_id=row.id)
+            log(_logger, "action.lease_short", action_id=claimed.row.id)
             return None
         return await self._call(claimed, left_ms)
 
@@ -343,11 +345,11 @@ class Executor:
         if fence is None:
             return None
         log(_logger, "action.recovering", action_id=row.id, tool=row.tool)
-        if tool is not None and tool.idempotent:
-            end = await self._run(row, tool, fence, started, ttl_ms)
-            return None if end is None else await self._finish(row, fence, end, lambda: 0)
         claimed, _ = await self._check(row, tool, fence)
-        if claimed is None:
+        if claimed is not None and claimed.tool.idempotent:
+            end = await self._within(claimed, started, ttl_ms)
+            return None if end is None else await self._finish(row, fence, end, lambda: 0)
+        if claimed is None:  # whoever began may have done it: that it did not happen is not ours to say
             text = texts.OUTCOME_UNKNOWN.format(summary=row.summary)
             return await self._finish(row, fence, End("needs_human", text, error_code="lease_lost"), lambda: 0)
         return await self._finish(row, fence, await self._resolve(claimed, "lease_lost"), lambda: 0)

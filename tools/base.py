@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_type_hints
@@ -56,6 +58,12 @@ class ToolRefused(YizhanError):
     """The call is understood and refused before anything happens; ``user_text`` says why and what to do instead."""
 
     code = "tool_refused"
+
+
+class OutcomeUnknown(YizhanError):
+    """The call may have arrived; nobody can say what it did."""
+
+    code = "outcome_unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +204,11 @@ class Tool:
     def needs_confirmation(self) -> bool:
         """Operations always; scripts unless they only read."""
         return self.tool_class == "operation" or (self.tool_class == "script" and not self.read_only)
+
+
+def fingerprint(*parts: object) -> str:
+    """A tool's ``version`` made of what it would do: one that is declared anew meanwhile is not what was confirmed."""
+    return hashlib.sha256(json.dumps(parts, default=str, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
 def tool(

@@ -9,21 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from config.errors import YizhanError
 from config.schema import HttpTool, Tenant
 from tools import texts
-from tools.base import Tool, ToolContext, ToolFailed, ToolResult
+from tools.base import OutcomeUnknown, Tool, ToolContext, ToolFailed, ToolResult, fingerprint
 from tools.egress import EgressFailed, EgressRefused, fetch
 
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHOWN_CHARS = 500
-
-
-class OutcomeUnknown(YizhanError):
-    """The call may have arrived; nobody can say what it did."""
-
-    code = "outcome_unknown"
-    user_text = texts.HTTP_UNREACHABLE
 
 
 def http_tool(spec: HttpTool, tenant: Tenant) -> Tool:
@@ -50,6 +42,7 @@ def http_tool(spec: HttpTool, tenant: Tenant) -> Tool:
         confirm_template=spec.confirm_template,
         labels=labels,
         triggers=spec.triggers,
+        version=fingerprint(spec.method, spec.url, spec.body, spec.tool_class, spec.parameters),
     )
 
 
@@ -92,13 +85,14 @@ async def _call(spec: HttpTool, tenant: Tenant, context: ToolContext, arguments:
         raise ToolFailed("egress refused", code="egress_refused", user_text=texts.HTTP_REFUSED) from None
     except EgressFailed as error:
         if error.sent and spec.tool_class != "read":
-            raise OutcomeUnknown("the write may have arrived") from None
+            raise OutcomeUnknown("the write may have arrived", user_text=texts.HTTP_UNREACHABLE) from None
         text = texts.HTTP_TOO_LARGE if error.code == "too_large" else texts.HTTP_UNREACHABLE
         raise ToolFailed("no answer", code=error.code, user_text=text) from None
-    if fetched.status >= 500 and spec.tool_class != "read":
-        raise OutcomeUnknown(f"HTTP {fetched.status} to a write")
-    if fetched.status >= 400:
-        raise ToolFailed("refused", code=f"http_{fetched.status}", user_text=texts.HTTP_STATUS.format(status=fetched.status))
+    if not 200 <= fetched.status < 300:
+        said = texts.HTTP_STATUS.format(status=fetched.status)
+        if spec.tool_class != "read" and not 400 <= fetched.status < 500:
+            raise OutcomeUnknown(f"HTTP {fetched.status} to a write", user_text=said)
+        raise ToolFailed("refused", code=f"http_{fetched.status}", user_text=said)
     return _result(spec, arguments, fetched.body)
 
 
@@ -110,7 +104,9 @@ def _own_host(url: str) -> str:
 def _result(spec: HttpTool, arguments: Mapping[str, Any], body: bytes) -> ToolResult:
     try:
         data: Any = json.loads(body) if body.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
+        if spec.tool_class != "read":  # it was taken; whether it was done, nobody can read
+            raise OutcomeUnknown("no JSON to a write", user_text=texts.HTTP_BAD_BODY) from None
         raise ToolFailed("no JSON", code="bad_body", user_text=texts.HTTP_BAD_BODY) from None
     values = data if isinstance(data, dict) else {"items": data, "total": len(data) if isinstance(data, list) else 1}
     shown = {**arguments, **values}

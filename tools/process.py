@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import signal
 from collections.abc import Sequence
@@ -12,10 +13,15 @@ from dataclasses import dataclass
 
 from config.schema import Host
 from tools import texts
-from tools.base import ToolFailed
+from tools.base import OutcomeUnknown, ToolFailed
 
 _OUTPUT_BYTES = 256 * 1024
 _SSH_FAILED = 255
+_NEVER_THERE = re.compile(
+    r"ssh: |No \S+ host key is known|Host key verification failed|@@@@|\S+: Permission denied \(|kex_exchange_identification"
+    r"|Connection timed out during banner"
+)
+"""How ssh begins when it never got to the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,16 @@ async def run_local(argv: Sequence[str], *, timeout_s: float) -> Ran:
 
 
 async def run_on(host: Host | None, argv: Sequence[str], *, timeout_s: float) -> Ran:
-    """Run a program on a listed host over ssh (BatchMode, known host keys only), or here when ``host`` is None."""
+    """Run a program on a listed host over ssh (BatchMode, known host keys only), or here when ``host`` is None. Raises
+    ToolFailed when ssh never got there, OutcomeUnknown when the connection broke: the program may have run."""
     if host is None:
         return await run_local(argv, timeout_s=timeout_s)
     ran = await run_local(ssh_argv(host, argv), timeout_s=timeout_s)
     if ran.code == _SSH_FAILED:
-        raise ToolFailed("ssh failed", code="ssh_failed", user_text=texts.SSH_FAILED.format(host=host.id))
+        text = texts.SSH_FAILED.format(host=host.id)
+        if _NEVER_THERE.match(ran.output):
+            raise ToolFailed("ssh failed", code="ssh_failed", user_text=text)
+        raise OutcomeUnknown("ssh was cut off", user_text=text)
     return ran
 
 

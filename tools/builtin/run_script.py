@@ -9,7 +9,7 @@ from typing import Any
 
 from config.schema import Host, ScriptArgument, ScriptPreset, Settings, Tenant
 from tools import texts
-from tools.base import Prepared, Tool, ToolContext, ToolRefused, ToolResult
+from tools.base import Prepared, Tool, ToolContext, ToolRefused, ToolResult, fingerprint
 from tools.process import run_on
 
 _SHOWN_CHARS = 400
@@ -102,6 +102,7 @@ def _preset_tool(preset: ScriptPreset, hosts: Mapping[str, Host]) -> Tool:
         risk=preset.risk,
         confirm_template="在 {host} 运行脚本 " + preset.id.replace("{", "").replace("}", ""),
         labels={"preset": "脚本", "host": "主机", "arguments": "参数"},
+        version=fingerprint(preset.argv, preset.read_only, typed, [str(hosts[name]) for name in preset.hosts if name in hosts]),
     )
 
 

@@ -75,10 +75,15 @@ async def _write(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResu
 
 
 async def _check(context: ToolContext, arguments: Mapping[str, Any]) -> Checked:
-    """A write replaces the file in one step, so the page tells whether it happened."""
+    """A write replaces the file in one step, so the page tells whether it happened; of words that stand there twice,
+    nobody knows."""
     text = await asyncio.to_thread(_text_of, page_path(context, arguments["title"]))
-    happened = text is not None and text.rstrip("\n").endswith(arguments["content"].rstrip("\n"))
-    return "done" if happened else "not_done"
+    content = str(arguments["content"]).rstrip("\n")
+    if arguments["mode"] != "append":
+        return "done" if text is not None and text.rstrip("\n") == content else "not_done"
+    if text is None or not text.rstrip("\n").endswith(f"\n\n{content}"):
+        return "not_done"
+    return "done" if text.count(content) == 1 else "unknown"
 
 
 def _wanted(path: Path, arguments: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from config import lease
 from config.columns import table_of
 from memory.models import Message
 from tests.contract.confirm.world import World, deploy_tool
-from tools.base import Checked, Prepared, Tool, ToolContext, ToolFailed, ToolResult
+from tools.base import Checked, Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult
 from tools.models import ToolAudit
 from tools.proposals import ACTIONS
 
@@ -280,3 +280,23 @@ def test_every_operation_needs_confirmation() -> None:
     assert needs(tool_class="script")
     assert not needs(tool_class="script", read_only=True)
     assert not needs(tool_class="read")
+
+
+async def test_a_lost_action_that_may_not_go_on_is_not_said_to_have_done_nothing(world: World) -> None:
+    """N-27: whoever began may have done it; a check that refuses now does not tell that it did not happen."""
+    refuse: list[bool] = []
+
+    async def prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
+        if refuse:
+            raise ToolRefused("not now", user_text="现在不行")
+        return Prepared(arguments)
+
+    world.extra = [deploy_tool(world, idempotent=True, prepare=prepare)]
+    world.tools = world.open()
+    action_id = await confirmed(world)
+    await lose_lease(world, action_id)
+    refuse.append(True)
+    (group,) = await world.tools.executor.reap()
+    assert (await world.texts(group))[0].startswith("执行中断，结果不明")
+    assert (await world.row(action_id)).status == "needs_human"
+    assert world.ran == []

@@ -95,9 +95,17 @@ class Office:
         outcome = await self.call(name, **arguments)
         if outcome.prompt is None:
             return outcome.summary
+        await self.publish(outcome)
+        return await self.agree(outcome.prompt.action_id)
+
+    async def publish(self, outcome: CallOutcome) -> None:
+        """What a turn's commit does; a second later the person answers."""
         await self.database.write(lambda c: [write(c) for write in outcome.writes])
         self.clock.advance(1)
-        return await self.tools.executor.decide_here(outcome.prompt.action_id, "zhangsan", agreed=True)
+
+    async def agree(self, action_id: str) -> str:
+        """The person confirms; what came of it."""
+        return await self.tools.executor.decide_here(action_id, "zhangsan", agreed=True)
 
     async def sent(self) -> list[dict[str, Any]]:
         """Every outbox row."""

@@ -37,6 +37,10 @@ class OrderSystem:
             return web.Response(status=404, text="no")
         if how == "hang up" and request.transport is not None:
             request.transport.close()
+        if how == "moved":
+            return web.Response(status=302)
+        if how == "no json":
+            return web.Response(text="saved, thanks")
         if how == "redirect":
             raise web.HTTPFound("http://169.254.169.254/latest/meta-data")
         return web.json_response({"id": "WO-1", "status": "open", "title": (body or {}).get("title"), "secret_field": "x"})
@@ -119,6 +123,8 @@ async def test_an_http_write_asks_first_and_carries_its_key(tmp_path: Path, data
         (["500"], "执行中断，结果不明：建工单：打印机\n我不会自动重做。请先核实，确实没有执行再重新告诉我。"),
         (["hang up"], "执行中断，结果不明：建工单：打印机\n我不会自动重做。请先核实，确实没有执行再重新告诉我。"),
         (["redirect"], "执行中断，结果不明：建工单：打印机\n我不会自动重做。请先核实，确实没有执行再重新告诉我。"),
+        (["moved"], "执行中断，结果不明：建工单：打印机\n我不会自动重做。请先核实，确实没有执行再重新告诉我。"),
+        (["no json"], "执行中断，结果不明：建工单：打印机\n我不会自动重做。请先核实，确实没有执行再重新告诉我。"),
     ],
 )
 async def test_an_http_write_that_ends_unclear(
@@ -129,6 +135,19 @@ async def test_an_http_write_that_ends_unclear(
     orders.fail_next = how
     assert await office.do("order_create", title="打印机") == said
     assert len(orders.seen) == 1
+
+
+async def test_a_system_declared_anew_is_not_the_one_that_was_confirmed(
+    tmp_path: Path, database: Any, orders: OrderSystem
+) -> None:
+    """C17: the address changed between prompt and call; what was confirmed would go elsewhere, so nothing is sent."""
+    before = Office(tmp_path, database, order_tools(orders.url))
+    outcome = await before.call("order_create", title="打印机")
+    await before.publish(outcome)
+    assert outcome.prompt is not None
+    after = Office(tmp_path, database, order_tools(orders.url + "/other"))
+    assert await after.agree(outcome.prompt.action_id) == "没有执行：建工单：打印机\n原因：这个工具已经停用或更新"
+    assert orders.seen == []
 
 
 async def test_an_unclear_http_write_with_a_key_is_tried_once_more(tmp_path: Path, database: Any, orders: OrderSystem) -> None:

@@ -7,6 +7,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import agent.models  # noqa: F401 -- the tables of every floor
 import gateway.models  # noqa: F401
 from config.schema import (
@@ -17,8 +19,9 @@ from config.schema import (
     ToolSettings,
 )
 from tests.integration.tools.office import Office
+from tools.base import OutcomeUnknown, ToolFailed
 from tools.builtin.server_status import Usage, status_sentence
-from tools.process import ssh_argv
+from tools.process import Ran, run_on, ssh_argv
 
 
 def preset(**changes: Any) -> ScriptPreset:
@@ -52,6 +55,30 @@ def test_ssh_never_asks_and_quotes_every_word() -> None:
     assert argv[:3] == ["ssh", "-o", "BatchMode=yes"]
     assert "StrictHostKeyChecking=yes" in argv
     assert argv[-3:] == ["--", "10.0.0.11", "show 'a; rm -rf /' '$(id)'"]
+
+
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        ("ssh: connect to host 10.0.0.11 port 22: Connection refused\r\n", ToolFailed),
+        ("Host key verification failed.\r\n", ToolFailed),
+        ("ops@10.0.0.11: Permission denied (publickey).\r\n", ToolFailed),
+        ("restarting...\nclient_loop: send disconnect: Broken pipe\r\n", OutcomeUnknown),
+        ("Connection to 10.0.0.11 closed by remote host.\r\n", OutcomeUnknown),
+        ("restarting...\nssh: inner\n", OutcomeUnknown),
+        ("", OutcomeUnknown),
+    ],
+)
+async def test_a_cut_ssh_connection_is_unknown(output: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """N-27: only an ssh that never got there did nothing; the other end may have run it."""
+
+    async def ended(argv: Any, *, timeout_s: float) -> Ran:
+        return Ran(255, output)
+
+    monkeypatch.setattr("tools.process.run_local", ended)
+    with pytest.raises(error) as raised:
+        await run_on(Host(id="web-1", address="10.0.0.11"), ["restart"], timeout_s=1)
+    assert getattr(raised.value, "user_text", "") == "连不上 web-1（ssh）。"
 
 
 async def test_a_script_that_hangs_is_killed(tmp_path: Path, database: Any) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import SecretStr
 from sqlalchemy import select
 
@@ -20,6 +21,7 @@ from memory.keys import conversation_id
 from tests.integration.tools.office import PULL, PUSH, WHERE, Office
 from tools.builtin.reminder import fire_due
 from tools.builtin.todo import todo_page
+from tools.builtin.wiki_page import wiki_page_write
 from tools.models import Reminder, Todo
 
 _TODO, _REMINDER = table_of(Todo), table_of(Reminder)
@@ -195,3 +197,27 @@ async def test_wiki_pages(office: Office, tmp_path: Path) -> None:
         assert (await office.call("wiki_page_write", title=title, content="x", mode="create")).status in ("denied", "invalid"), (
             title
         )
+
+
+@pytest.mark.parametrize(
+    ("before", "mode", "content", "found"),
+    [
+        (None, "create", "新", "not_done"),
+        ("新", "create", "新", "done"),
+        ("旧\n新", "update", "新", "not_done"),
+        ("新", "append", "新", "not_done"),
+        ("旧\n\n新", "append", "新", "done"),
+        ("新\n\n新", "append", "新", "unknown"),
+    ],
+)
+async def test_a_page_tells_whether_it_was_written(
+    office: Office, tmp_path: Path, before: str | None, mode: str, content: str, found: str
+) -> None:
+    """N-27: after a crash the page itself is asked; words that stood there before are no proof."""
+    folder = tmp_path / "wiki" / "acme"
+    folder.mkdir(parents=True)
+    if before is not None:
+        (folder / "页.md").write_text(before + "\n", "utf-8")
+    check = wiki_page_write.check
+    assert check is not None
+    assert await check(office.context(), {"title": "页", "mode": mode, "content": content}) == found

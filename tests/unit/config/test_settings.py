@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from config.errors import SettingsError
-from config.schema import Settings
+from config.schema import HttpTool, Settings
 from config.settings import child_environment, demo_settings, load, load_settings, write_demo_state
 
 KEY = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ"
@@ -239,3 +240,23 @@ def test_settings_never_print_secrets(tmp_path: Path) -> None:
 def test_children_get_the_environment_and_the_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEEP", "1")
     assert child_environment({"YIZHAN_HTTP__PORT": "1"}).items() >= {"KEEP": "1", "YIZHAN_HTTP__PORT": "1"}.items()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "POST"},
+        {"method": "DELETE", "class": "read"},
+        {"url": "https://{host}/x"},
+        {"url": "https://a@b/x"},
+        {"url": "ftp://a/x"},
+        {"url": "https://a{n}.example.com/x"},
+    ],
+)
+def test_an_http_tool_is_declared_with_care(changes: dict[str, str]) -> None:
+    """N-20, overview §7.5: a write is not a read because a line was forgotten, and no value chooses the host."""
+    good = {"name": "x", "description": "x", "url": "https://a.example.com/x/{n}?q={q}", "summary_template": "x"}
+    assert HttpTool.model_validate(good).tool_class == "read"
+    assert HttpTool.model_validate({**good, "method": "POST", "class": "read"}).tool_class == "read"
+    with pytest.raises(ValidationError):
+        HttpTool.model_validate({**good, **changes})
