@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, select
 
 from agent.protocol import InboundMessage
 from config.columns import table_of
 from config.database import Database
 from config.errors import YizhanError
 from config.logging import get_logger, log
-from gateway import texts, wire
+from gateway import stranded, texts, wire
 from gateway.capabilities import Capabilities
 from gateway.channel import CallbackReply, Channel, Opened, Part
 from gateway.fast import PULLED, FastLane
@@ -29,10 +29,8 @@ from gateway.outbox_rows import offer_more
 from gateway.turns import TurnRunner
 from gateway.waiters import Waiter, Waiters
 from memory.keys import conversation_id
-from memory.models import Conversation as ConversationRow
 
 _ROW = table_of(Inbound)
-_CONVERSATION = table_of(ConversationRow)
 _logger = get_logger(__name__)
 T = TypeVar("T")
 CLOSE = CallbackReply(status=200, close=True)
@@ -100,11 +98,9 @@ class Dispatcher:
 
     async def run_waiting(self, conversation: str, channels: dict[str, Channel]) -> None:
         """Work off everything that waits in a conversation (after a crash, or when the worker is asked to)."""
-        stranded = await self._database.read(lambda c: _stranded_fast(c, conversation))
-        for row in stranded:
-            message = wire.from_json(row.body)
-            await self._fast.answer(channels[row.account_id], message, row.seq, row.session_id or "")
-        await self._database.write(lambda c: _end_told_actions(c, conversation))
+        for row in await self._database.read(lambda c: stranded.unanswered(c, conversation)):
+            await self._fast.attempt(channels[row.account_id], wire.from_json(row.body), row.seq, row.session_id or "")
+        await self._database.write(lambda c: stranded.end_told_actions(c, conversation))
         task = self._runner.start(conversation)
         if task is not None:
             await asyncio.wait({task})
@@ -276,21 +272,3 @@ def _ahead(connection: Connection, conversation: str, seq: int) -> int:
         .where(_ROW.c.lane.in_(("turn", "single")))
     )
     return int(connection.execute(before).scalar_one())
-
-
-def _end_told_actions(connection: Connection, conversation: str) -> None:
-    """A confirmed action's message whose process died: the action itself is taken over by its own lease, and told."""
-    mine = (_ROW.c.conversation_id == conversation, _ROW.c.lane == "fast", _ROW.c.status == "running")
-    connection.execute(update(_ROW).where(*mine).values(status="done"))
-
-
-def _stranded_fast(connection: Connection, conversation: str) -> list[Any]:
-    """Fast rows whose process died before it answered, oldest first, with the conversation's session."""
-    return list(
-        connection.execute(
-            select(_ROW.c.seq, _ROW.c.account_id, _ROW.c.body, _CONVERSATION.c.session_id)
-            .join(_CONVERSATION, _CONVERSATION.c.id == _ROW.c.conversation_id)
-            .where(_ROW.c.conversation_id == conversation, _ROW.c.status == "received", _ROW.c.lane == "fast")
-            .order_by(_ROW.c.seq)
-        )
-    )

@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import replace
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, select, update
 
 from agent import fastlane
 from agent.commands import fast_command, ordered_command
@@ -36,6 +36,12 @@ PULLED = "pulled:"
 """An inbound row's answer_group that names the outbox row it was given on 继续 instead of a group of its own."""
 
 
+class AnsweredElsewhere(YizhanError):
+    """Another process took this message for stranded and answered it first; nothing of ours is written."""
+
+    code = "answered_elsewhere"
+
+
 class FastLane:
     """Answers one message without a claim, or hands it to the turns when it turns out to be ordinary talk."""
 
@@ -58,7 +64,7 @@ class FastLane:
 
     def start(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
         """Answer in the background; the waiting handler hears of it through the waiters."""
-        task = asyncio.create_task(self._guarded(channel, message, seq, session_id))
+        task = asyncio.create_task(self.attempt(channel, message, seq, session_id))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -70,8 +76,16 @@ class FastLane:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
+    async def attempt(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
+        """``answer`` with its failures logged: the message stays open then, and the reaper rings for it again."""
+        try:
+            await self.answer(channel, message, seq, session_id)
+        except Exception as error:  # noqa: BLE001 -- the boundary of one fast answer
+            code = error.code if isinstance(error, YizhanError) else type(error).__name__
+            log(_logger, "fast.failed", seq=seq, code=code)
+
     async def answer(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
-        """Decide, commit, announce; a confirmed action then runs under its own lease."""
+        """Decide, commit, announce; a confirmed action then runs under its own lease. Raises AnsweredElsewhere."""
         where = _where(message, seq, session_id)
         words = _words_of(message)
         command = fast_command(words, channel.account.bot_name)
@@ -106,6 +120,7 @@ class FastLane:
         """继续: hand over the next parked answer, in the transaction that makes it this message's answer."""
 
         def hand_over(connection: Connection) -> str | None:
+            _still_open(connection, seq)
             part = self._outbox.pull(connection, where.conversation_id)
             if part is None:
                 return None
@@ -118,13 +133,6 @@ class FastLane:
             self._waiters.resolve((seq,), group)
             await self._runner.ring_outbox(group)
         return group is not None
-
-    async def _guarded(self, channel: Channel, message: InboundMessage, seq: int, session_id: str) -> None:
-        try:
-            await self.answer(channel, message, seq, session_id)
-        except Exception as error:  # noqa: BLE001 -- the boundary of one fast answer: the row stays open and the reaper rings it again
-            code = error.code if isinstance(error, YizhanError) else type(error).__name__
-            log(_logger, "fast.failed", seq=seq, code=code)
 
     async def _decide(self, channel: Channel, message: InboundMessage, where: Conversation) -> FastAnswer | None:
         reply = fixed_reply(message, channel.account)
@@ -168,6 +176,7 @@ class FastLane:
         status = "running" if found.action_id is not None and not found.replies else "done"
 
         def write(connection: Connection) -> Stored:
+            _still_open(connection, seq)
             for change in found.writes:
                 change(connection)
             greeting = welcome(connection, message, channel.account, now) if message.event is not None else None
@@ -207,8 +216,21 @@ class FastLane:
     async def _hand_over(self, words: InboundMessage, seq: int, lane: Lane) -> None:
         """Ordinary talk after all (好的 with nothing open), or 新会话 from a menu: it waits its turn like any other."""
         values = {"lane": lane, "body": wire.to_json(words)}
-        await self._services.database.write(lambda c: c.execute(update(_ROW).where(_ROW.c.seq == seq).values(**values)))
+
+        def give(connection: Connection) -> None:
+            _still_open(connection, seq)
+            connection.execute(update(_ROW).where(_ROW.c.seq == seq).values(**values))
+
+        await self._services.database.write(give)
         self._runner.start(_where(words, seq, "").conversation_id)
+
+
+def _still_open(connection: Connection, seq: int) -> None:
+    """Lock the message that is about to be answered. A fast answer has no claim, and one that takes long looks stranded to
+    the reaper, so the first of two that answer it wins. Raises AnsweredElsewhere."""
+    mine = select(_ROW.c.seq).where(_ROW.c.seq == seq, _ROW.c.lane == "fast", _ROW.c.status == "received").with_for_update()
+    if connection.execute(mine).first() is None:
+        raise AnsweredElsewhere
 
 
 def _words_of(message: InboundMessage) -> InboundMessage:
