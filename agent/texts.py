@@ -18,6 +18,7 @@ SLOT_NUMBER = "请告诉我{label}的编号？"
 SLOT_CHOICE = "请选一个{label}：{options}"
 SLOT_AGAIN = "没看懂。"
 RULE_HELLO = "你好。要办的事直接发给我就行，回复「帮助」看我能做什么。"
+RULE_WHO = "我是这里的自动助手，不是真人。"
 RULE_THANKS = "不客气。"
 
 HELP_TITLE = "你可以直接把要办的事发给我，也可以发这些命令："
@@ -115,7 +116,6 @@ MEDIA_UNREADABLE: dict[str, str] = {
 }
 VOICE_NOT_HEARD = "这条语音没有听清，请再说一次或发文字。"
 EMPTY_TEXT = "我没有收到文字内容，请再发一次。"
-QUOTED_PROMPT_MARK = "（助手转述，不是确认单）"
 EXTERNAL_NOTE = "（本地模型暂时不可用，这条由外部模型 {route} 回答）"
 
 

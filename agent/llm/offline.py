@@ -23,6 +23,9 @@ from memory.segment import Segmenter
 _DROP = re.compile(r"(?:算了|不用了?|不要了|不做了|没事了?|取消|退出|先不了)吧?")
 _HELLO = re.compile(r"(?:你好|您好|hi|hello|嗨|哈喽|在吗|在么|早上好|下午好|晚上好|早|早安)(?:啊|呀|哦)?", re.IGNORECASE)
 _THANKS = re.compile(r"(?:谢谢|多谢|感谢|谢了|辛苦了?|thanks|thank you)(?:你|您|啦|了|哦|啊)?", re.IGNORECASE)
+_WHO = re.compile(
+    r"(?:你是谁|你叫什么(?:名字)?|你是(?:什么|哪位|机器人|人工|真人)|你(?:能|会|可以)(?:干|做|帮我做)?(?:什么|啥|哪些事?))(?:呀|啊|呢|吗)?"
+)
 _ABOUT = re.compile(r"^(?:什么是|啥是|什么叫|怎么用|如何使用)|是什么意思$")
 _RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
 _EDGES = " \t\r\n。.,，!！?？~～、"
@@ -60,6 +63,8 @@ class RuleModel:
             return self._say(texts.RULE_HELLO)
         if _THANKS.fullmatch(bare):
             return self._say(texts.RULE_THANKS)
+        if _WHO.fullmatch(bare):
+            return self._say(f"{texts.RULE_WHO}\n{can_do(tools, unsure=False)}")
         if _ABOUT.search(bare):
             return self._say(can_do(tools))
         if _DROP.fullmatch(bare):
@@ -162,10 +167,11 @@ def _trailing_results(messages: Sequence[ChatMessage]) -> list[str]:
     return results[::-1]
 
 
-def can_do(tools: Sequence[ToolOffer]) -> str:
-    """What a person is told when the rules do not understand them."""
+def can_do(tools: Sequence[ToolOffer], *, unsure: bool = True) -> str:
+    """What this person may ask for; what somebody is told whom the rules do not understand (``unsure``) or who asks."""
     if not tools:
-        return f"{texts.RULE_UNSURE}{texts.RULE_CAN_NOTHING}"
+        return f"{texts.RULE_UNSURE if unsure else ''}{texts.RULE_CAN_NOTHING}"
     lines = "\n".join(f"· {tool.can_do}" for tool in tools[:8])
     example = next((tool.examples[0] for tool in tools if tool.examples), "帮助")
-    return f"{texts.RULE_UNSURE}\n{texts.RULE_CAN_DO.format(lines=lines, example=example)}"
+    able = texts.RULE_CAN_DO.format(lines=lines, example=example)
+    return f"{texts.RULE_UNSURE}\n{able}" if unsure else able

@@ -18,6 +18,7 @@ from tools import texts
 from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult
 from tools.builtin.reminder import NewReminder, add_reminder
 from tools.models import Todo
+from tools.prompt import quoted
 from tools.times import iso, parse_moment, show, to_ms
 
 _TODO = table_of(Todo)
@@ -127,7 +128,7 @@ async def _prepare_number(context: ToolContext, arguments: Mapping[str, Any]) ->
     if title is None:
         text = texts.TODO_MISSING.format(number=arguments["number"])
         raise ToolRefused("no such to-do", code="not_found", user_text=text)
-    return Prepared(arguments, {"number": f"#{arguments['number']} {title}"})
+    return Prepared(arguments, {"number": f"#{arguments['number']} {quoted(title)}"})
 
 
 def _hash(token: str) -> str:
@@ -217,7 +218,20 @@ todo_list = Tool(
     run=_list,
     labels={"status": "状态"},
     examples=("我的待办", "有哪些待办没做完"),
-    triggers=("我的待办", "查待办", "待办列表", "有哪些待办", "看看待办"),
+    triggers=(
+        "我的待办",
+        "查待办",
+        "查下待办",
+        "查一下待办",
+        "待办列表",
+        "哪些待办",
+        "待办有哪些",
+        "什么待办",
+        "看待办",
+        "看看待办",
+        "看下待办",
+        "列出待办",
+    ),
 )
 todo_finish = Tool(
     name="todo_finish",

@@ -136,7 +136,6 @@ async def test_one_sentence_one_call(segmenter: Segmenter, text: str, tool: str,
     [
         "今天天气怎么样",
         "讲个笑话",
-        "你是谁",
         "1+1等于几",
         "帮我写一首诗",
         "公司的报销制度是什么",
@@ -253,3 +252,18 @@ async def test_a_number_is_asked_for_in_words(segmenter: Segmenter) -> None:
 @pytest.mark.parametrize("text", ["给李四发消息说晚上开会", "给李四发消息，晚上开会", "给李四发个消息：晚上开会"])
 async def test_a_message_to_a_colleague_as_people_say_it(segmenter: Segmenter, text: str) -> None:
     assert called(await Talk(segmenter).say(text)) == ("send_message", {"to": "李四", "text": "晚上开会"})
+
+
+@pytest.mark.parametrize("text", ["帮我看下待办", "看一下我的待办", "还有什么待办", "我有哪些待办", "待办有哪些"])
+async def test_looking_at_todos_makes_none(segmenter: Segmenter, text: str) -> None:
+    assert called(await Talk(segmenter).say(text))[0] == "todo_list"
+
+
+@pytest.mark.parametrize("text", ["你是谁？", "你能做什么", "你是机器人吗"])
+async def test_who_it_is(segmenter: Segmenter, text: str) -> None:
+    """Asked who it is, it says so and what it can do, instead of not understanding."""
+    talk = Talk(segmenter)
+    await talk.say("你好")
+    reply = await talk.say(text)
+    assert reply.text.startswith("我是这里的自动助手，不是真人。\n我现在能帮你：")
+    assert "没看懂" not in reply.text
