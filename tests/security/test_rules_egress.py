@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from yarl import URL
 
 from config.schema import HttpTool, ScriptArgument, ScriptPreset, Tenant
@@ -18,7 +19,7 @@ from gateway.egress import Egress, EgressRefused
 from tests.fakes.platform import Platform, serve
 from tools import egress
 from tools.base import ToolFailed, ToolRefused
-from tools.http import fill_url
+from tools.http import fill_url, http_tool
 
 _REAL = socket.getaddrinfo
 
@@ -133,18 +134,13 @@ def test_n_20_dot_segments_and_nothing_are_refused(value: str) -> None:
         fill_url(_TEMPLATE, {"order": value})
 
 
-async def test_n_20_a_value_cannot_choose_the_host(server: Platform) -> None:
-    """N-20: a template with a place in its host reaches only what the settings list, never what a value says."""
-    spec = HttpTool.model_validate(
-        {"name": "t", "description": "x", "url": "http://{host}/ok", "parameters": {"type": "object"}, "summary_template": "x"}
-    )
-    from tools.http import http_tool
-
-    tool = http_tool(spec, Tenant(id="acme"))
-    for host in (server.base.removeprefix("http://"), "127.0.0.1", "169.254.169.254"):
-        with pytest.raises(ToolFailed) as caught:
-            await tool.run(_NO_CONTEXT, {"host": host})
-        assert caught.value.code == "egress_refused"
+@pytest.mark.parametrize("url", ["http://{host}/ok", "http://127.0.0.1:{host}/ok", "http://x@{host}/ok", "{host}/ok"])
+async def test_n_20_a_value_cannot_choose_the_host(server: Platform, url: str) -> None:
+    """N-20: a template with a place in its host or port is refused with the settings, or reaches nothing that is not listed."""
+    host = server.base.removeprefix("http://").removeprefix("127.0.0.1:" if "127" in url else "")
+    with pytest.raises((ValidationError, ToolFailed)):
+        spec = HttpTool.model_validate({"name": "t", "description": "x", "url": url, "summary_template": "x"})
+        await http_tool(spec, Tenant(id="acme")).run(_NO_CONTEXT, {"host": host})
     assert server.requests == []
 
 
