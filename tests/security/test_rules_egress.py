@@ -139,12 +139,16 @@ async def test_n_20_a_value_cannot_choose_the_host(server: Platform, url: str) -
     """N-20: a template with a place in its host or port is refused with the settings, or reaches nothing that is not listed."""
     host = server.base.removeprefix("http://").removeprefix("127.0.0.1:" if "127" in url else "")
     with pytest.raises((ValidationError, ToolFailed)):
-        spec = HttpTool.model_validate({"name": "t", "description": "x", "url": url, "summary_template": "x"})
-        await http_tool(spec, Tenant(id="acme")).run(_NO_CONTEXT, {"host": host})
+        await _called({"name": "t", "description": "x", "url": url, "summary_template": "x"}, host)
     assert server.requests == []
 
 
 _NO_CONTEXT: Any = None
+
+
+async def _called(settings: dict[str, Any], host: str) -> None:
+    """The tool of these settings, called with this value."""
+    await http_tool(HttpTool.model_validate(settings), Tenant(id="acme")).run(_NO_CONTEXT, {"host": host})
 
 
 @pytest.mark.parametrize("word", ["-rf", "--help", "-"])
