@@ -178,8 +178,11 @@ class Dispatcher:
             return _acknowledge(channel)
 
         where = conversation_id(message.tenant_id, message.account_id, message.chat_type, message.peer_id)
+        gone = False
 
         def take(connection: Connection) -> tuple[Part | None, bool]:
+            if gone:  # taken now it would be given to nobody, and after the last delivery never; so delivery sends it
+                return None, False
             if group.startswith(PULLED):
                 part = self._pulled(connection, channel, group.removeprefix(PULLED), where)
             else:
@@ -192,7 +195,8 @@ class Dispatcher:
             async with asyncio.timeout(max(0.05, deadline + _TAKE_S - time.monotonic())):
                 part, more = await asyncio.shield(asyncio.ensure_future(self._database.write(take)))
         except (TimeoutError, YizhanError):
-            return CLOSE  # whether it was taken is not known; the redelivery is given it again
+            gone = True
+            return CLOSE  # whether it was taken just now is not known; a redelivery is given it again
         if more:
             self._runner.ring_soon(group)
         if part is None:

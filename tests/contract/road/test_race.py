@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from sqlalchemy import Connection
 
 from agent.protocol import InboundMessage, Reply, TurnResult
+from config.database import Database
 from gateway import texts
 from tests.contract.road.road import Road
 
@@ -44,6 +49,33 @@ async def test_a_redelivery_of_a_passive_answer_gets_it_again(road: Road) -> Non
     again = await road.deliver(message, attempt=2)
     assert first.body == again.body == "答:记得".encode()
     assert len(road.turns.asked) == 1
+
+
+class _SlowWrites:
+    """A database that takes no write before it is told to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.free, self.written = asyncio.Event(), asyncio.Event()
+
+    async def write(self, fn: Callable[[Connection], Any]) -> Any:
+        """Wait, then write."""
+        await self.free.wait()
+        try:
+            return await self._database.write(fn)
+        finally:
+            self.written.set()
+
+
+async def test_an_answer_is_not_taken_for_a_handler_that_left(road: Road) -> None:
+    """N-03: a hand-over that comes after its handler gave up leaves it to delivery, or the last try would lose it."""
+    slow_writes = _SlowWrites(road.database)
+    road.dispatcher._database = cast(Any, slow_writes)
+    assert (await road.deliver(road.message("你好"))).close
+    slow_writes.free.set()
+    await slow_writes.written.wait()
+    (row,) = await road.outgoing()
+    assert (row.status, row.via) == ("passive_reserved", None)
 
 
 async def test_a_late_wecom_answer_is_pushed_and_redeliveries_are_empty(road: Road) -> None:
