@@ -74,12 +74,23 @@ def troubled(connection: Connection) -> list[str]:
     return [str(row[0]) for row in connection.execute(select(STATES.c.account_id).where(STATES.c.trouble.is_not(None)))]
 
 
+def notes_of(connection: Connection, account_id: str) -> Mapping[str, Any]:
+    """What else is remembered about the account, by name."""
+    return connection.execute(select(STATES.c.notes).where(STATES.c.account_id == account_id)).scalar() or {}
+
+
+def add_note(connection: Connection, account_id: str, tenant_id: str, name: str, value: Any) -> None:
+    """Remember one thing more; the other notes stay."""
+    locked = select(STATES.c.notes).where(STATES.c.account_id == account_id).with_for_update()
+    notes = connection.execute(locked).scalar() or {}
+    store_account(connection, account_id, tenant_id, {"notes": {**notes, name: value}})
+
+
 def note_url_verified(connection: Connection, account_id: str, tenant_id: str, now_ms: int) -> None:
     """Remember that the platform checked our callback URL and got its answer."""
-    store_account(connection, account_id, tenant_id, {"notes": {"url_verified_ms": now_ms}})
+    add_note(connection, account_id, tenant_id, "url_verified_ms", now_ms)
 
 
 def url_verified_ms(connection: Connection, account_id: str) -> int | None:
     """When the platform last checked our callback URL; None when it never did."""
-    notes = connection.execute(select(STATES.c.notes).where(STATES.c.account_id == account_id)).scalar()
-    return None if not notes else notes.get("url_verified_ms")
+    return notes_of(connection, account_id).get("url_verified_ms")

@@ -7,14 +7,14 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from config.clock import Clock
 from config.logging import get_logger, log
 from config.ports import Draft, Outbox
 from config.schema import Tenant
 from gateway import texts
-from gateway.account_state import STATES, store_account
+from gateway.account_state import add_note, notes_of
 from gateway.channel import Channel
 from gateway.delivery_outcome import Alert
 from memory.keys import conversation_id
@@ -41,14 +41,12 @@ class Alerts:
         tenant = self._tenants.get(channel.tenant_id) if channel is not None else None
         if tenant is None:
             return False
-        row = connection.execute(select(STATES.c.notes).where(STATES.c.account_id == account_id)).first()
-        notes = dict((row[0] if row is not None else None) or {})
-        told = dict(notes.get("alerts") or {})
+        told = notes_of(connection, account_id).get("alerts") or {}
         now = self._clock.now_ms()
         if now - int(told.get(alert.kind, 0)) < _HOUR_MS:
             return False
         told = {kind: moment for kind, moment in told.items() if now - moment < _HOUR_MS} | {alert.kind: now}
-        store_account(connection, account_id, tenant.id, {"notes": {**notes, "alerts": told}})
+        add_note(connection, account_id, tenant.id, "alerts", told)
         log(_logger, "alert.raised", logging.WARNING, account=account_id, kind=alert.kind)
         text = texts.ALERT.format(account=account_id, text=alert.text)
         key = f"alert:{account_id}:{alert.kind}:{now // _HOUR_MS}"  # the same for two processes that see it at once

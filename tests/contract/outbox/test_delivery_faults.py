@@ -6,6 +6,7 @@ import asyncio
 
 from config.errors import Refused
 from gateway import outbox_claims
+from gateway.account_state import note_url_verified, url_verified_ms
 from gateway.delivery_outcome import Alert
 from gateway.outbox_pull import stuck_notice
 from tests.contract.outbox.world import World
@@ -203,6 +204,17 @@ async def test_an_alert_is_told_again_after_others_came_between(world: World) ->
         assert await world.database.write(lambda c, a=alert: alerts.tell(c, "wecom-main", a))  # type: ignore[misc]
     told = [row["payload"]["text"] for row in await world.rows() if row["user_id"] == "admin"]
     assert [text.partition("】")[2].strip() for text in told] == ["出口 IP 被拒", "内容太长", "出口 IP 被拒"]
+
+
+async def test_notes_of_an_account_do_not_erase_each_other(world: World) -> None:
+    """DEL-03, CB-04: an alert that was told is not forgotten because the platform checked the callback URL, nor the reverse."""
+    alerts = world.delivery()._sender._alerts
+    blocked, now = Alert("operator-60020", "出口 IP 被拒"), world.clock.now_ms()
+    assert await world.database.write(lambda c: alerts.tell(c, "wecom-main", blocked))
+    await world.database.write(lambda c: note_url_verified(c, "wecom-main", "acme", now))
+    assert not await world.database.write(lambda c: alerts.tell(c, "wecom-main", blocked))
+    assert await world.database.write(lambda c: alerts.tell(c, "wecom-main", Alert("dead-1", "别的")))
+    assert await world.database.read(lambda c: url_verified_ms(c, "wecom-main")) == now
 
 
 async def test_a_platform_that_does_not_answer_keeps_no_other_account_waiting(world: World) -> None:
