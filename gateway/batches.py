@@ -28,6 +28,7 @@ _OPEN_ROWS = (
         _ROW.c.seq,
         _ROW.c.lane,
         _ROW.c.status,
+        _ROW.c.user_id,
         _ROW.c.joined_seq,
         _ROW.c.body,
         _ROW.c.attempts,
@@ -77,8 +78,8 @@ def take_batch(connection: Connection, conversation: str, fence: int) -> Batch |
         return None
     first, chosen = rows[0], [rows[0]]
     for row in rows[1:]:
-        if first.lane != "turn" or row.lane != "turn":
-            break
+        if first.lane != "turn" or row.lane != "turn" or row.user_id != first.user_id:
+            break  # in a group nobody's words become another person's
         if first.status == "running" and row.joined_seq != first.seq:
             break
         chosen.append(row)
@@ -103,7 +104,7 @@ def take_batch(connection: Connection, conversation: str, fence: int) -> Batch |
 
 
 def _joined(messages: list[InboundMessage]) -> InboundMessage:
-    """People write one request as several messages; together they are one, in order, said when the last was."""
+    """One person writes one request as several messages; together they are one, in order, said when the last was."""
     if len(messages) == 1:
         return messages[0]
     return replace(messages[0], text="\n".join(m.text for m in messages), sent_at_ms=messages[-1].sent_at_ms)

@@ -244,3 +244,28 @@ async def test_n_09_a_thousand_queued_a_tenant(road: Road) -> None:
     assert (states.count("received"), states.count("refused")) == (1000, 10)
     other: Any = road.message("另一家", user="x", tenant_id="other")
     assert await _crowd(road, [other]) == ["received"]
+
+
+async def test_g_05_in_a_group_nobodys_words_become_another_persons(road: Road) -> None:
+    """G-05, R-25: messages of several members that wait together are turns of their own, each under its writer's name; only
+    those of one person in a row are one."""
+    go = asyncio.Event()
+
+    async def script(message: InboundMessage) -> TurnResult:
+        await go.wait()
+        return TurnResult((Reply(f"答:{message.text}"),))
+
+    road.turns.script = script
+    said = [("zhangsan", "先来"), ("zhangsan", "我的"), ("zhangsan", "两句"), ("lisi", "重启服务器"), ("zhangsan", "再一句")]
+    group = {"chat_type": "group", "peer_id": "chat1"}
+    for number, (user, words) in enumerate(said):
+        arrival = Arrival(road.message(words, user, **group), "turn")
+        await road.inbox.submit(arrival)
+        if number == 0:
+            road.runner.start(arrival.conversation_id)
+            await road.until(lambda: _asked(road))
+    go.set()
+    await road.until(lambda: _idle(road))
+    asked = [(message.user_id, message.text) for message in road.turns.asked]
+    assert asked == [("zhangsan", "先来"), ("zhangsan", "我的\n两句"), ("lisi", "重启服务器"), ("zhangsan", "再一句")]
+    assert [where.user_id for where in road.turns.where] == ["zhangsan", "zhangsan", "lisi", "zhangsan"]
