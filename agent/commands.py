@@ -165,4 +165,4 @@ def doctor(services: AgentServices, message: InboundMessage, capability: Capabil
 
 
 def _said(text: str) -> TurnResult:
-    return TurnResult(replies=(Reply(text),), outcome="command")
+    return TurnResult(replies=(Reply(text, source="rule"),), outcome="command")

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from agent.neutral import neutralize
 from agent.ports import StopSignal
 from agent.protocol import Capability, Conversation, Reply, TurnResult
 from agent.services import AgentServices
@@ -16,6 +15,7 @@ from agent.tool_context import tool_context
 from agent.waiting import first_of
 from memory import transcripts
 from memory.transcripts import Line
+from tools.prompt import quoted_lines
 
 
 def receipt(capability: Capability) -> str:
@@ -31,7 +31,7 @@ async def run_long_call(
     outcome = await first_of(services.registry.call_in_job(context, wanted), stop)
     if outcome is None:
         return TurnResult((Reply(STOPPED.format(question=str(wanted["tool"]))),), "stopped")
-    text = neutralize(outcome.summary)
+    text = quoted_lines(outcome.summary)
 
     def remember(connection: Connection) -> None:
         transcripts.append(

@@ -14,7 +14,6 @@ from agent.intents import read_decision
 from agent.llm.offline import RuleModel
 from agent.long_calls import receipt
 from agent.loop import Loop, LoopResult
-from agent.neutral import neutralize
 from agent.ports import StopSignal
 from agent.protocol import Capability, Conversation, Deadline, InboundMessage, Reply, ReplySource, TurnResult, Write
 from agent.retry import retry
@@ -31,6 +30,7 @@ from memory.segment import segmenter_for
 from memory.transcripts import Line
 from tools.decided import OpenAction
 from tools.open_actions import as_open, open_rows
+from tools.prompt import quoted_lines
 
 _HARD_CHARS = 3000
 
@@ -175,7 +175,7 @@ def compose(run: Run, result: LoopResult, reminder: str | None) -> tuple[Reply, 
             if result.text
             else texts.STOPPED.format(question=question)
         )
-        return (Reply(text),)
+        return (Reply(quoted_lines(text), source="rule"),)
     if result.outcome == "failed":
         return (Reply(result.text),)
     text = result.text
@@ -186,7 +186,7 @@ def compose(run: Run, result: LoopResult, reminder: str | None) -> tuple[Reply, 
     source: ReplySource = "rule" if run.log.route in ("", "rule") else "model"
     if text and run.log.crossed:
         text += "\n" + texts.EXTERNAL_NOTE.format(route=run.log.route)
-    text = neutralize(text)
+    text = quoted_lines(text)
     if text.strip() and reminder is not None:
         text += "\n" + reminder
     said = (Reply(text, source=source),) if text.strip() else ()
@@ -218,7 +218,8 @@ def remembered(reply: Reply) -> str:
 
 def fixed(run: Run, epoch: Epoch, text: str) -> TurnResult:
     """A sentence of ours instead of a turn with a model; only counted."""
-    return TurnResult((Reply(text),), "answered", (turn_row(run, LoopResult(outcome="answered"), 0),))
+    reply = Reply(text, source="rule")  # it may name a file or quote a question: not ours word for word
+    return TurnResult((reply,), "answered", (turn_row(run, LoopResult(outcome="answered"), 0),))
 
 
 def summarize(window: list[Line]) -> str:

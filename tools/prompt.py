@@ -17,7 +17,13 @@ MAX_BYTES = 2048
 QUOTED_CHARS = 200
 _CARD_CHARS = 160
 _SUMMARY_CHARS = 60
-_LIKE_PROMPT = re.compile(r"^[\W_]*(?:即将执行|请确认|待确认|操作确认|另有\d+项等你确认|回复[「“\"']?(?:确认|取消|执行))")
+_NAME_CHARS = 40
+_HEAD_CHARS = 2000
+_LIKE_PROMPT = re.compile(
+    r"\d*(?:即将执行|请确认|待确认|确认单|操作确认|另有\d+项等你确认|回复(?:确认|取消|执行)|(?:确认|取消)\d+|已执行|已过期没有执行)"
+)
+_LINE_END = re.compile("\r\n?|[\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_TRADITIONAL = str.maketrans("將執確認請單過沒復覆複", "将执确认请单过没复复复")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +64,13 @@ def render_prompt(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, 
 
 def summarize(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str]) -> str:
     """One short line that names the action in lists and footers."""
-    values = {key: shown.get(key) or _plain(value) for key, value in arguments.items()}
+    values = {key: _bare(shown[key]) if key in shown else _plain(value) for key, value in arguments.items()}
     title = tool.title or tool.name
     line = ""
     if tool.confirm_template:
         try:
             line = tool.confirm_template.format(**values)
-        except (KeyError, IndexError, ValueError):
+        except (LookupError, ValueError, AttributeError, TypeError):
             line = ""
     if not line:
         first = next(iter(values.values()), "")
@@ -80,13 +86,16 @@ def quoted(text: str, limit: int = QUOTED_CHARS) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with everything that could hide or move other text written out, and our own markup made harmless."""
+    """The text with everything that could hide or move other text written out, its quotation marks marked, and our own
+    markup made harmless."""
+    return _written_out(re.sub("[“”]", r"\\\g<0>", text))
+
+
+def _written_out(text: str) -> str:
     out = []
     for char in text:
         if char == "\n":
             out.append("\\n")
-        elif char in "“”":
-            out.append("\\" + char)
         elif char == "<":
             out.append("＜")
         elif _hides(char):
@@ -97,12 +106,16 @@ def visible(text: str) -> str:
 
 
 def quoted_lines(text: str) -> str:
-    """A tool's words in which no line passes for a prompt of ours (N-17)."""
-    return "\n".join(texts.QUOTED_LINE + line if _LIKE_PROMPT.match(_bare(line)) else line for line in text.split("\n"))
+    """A model's or a tool's words in which no line passes for a prompt of ours (N-17)."""
+    return "\n".join(texts.QUOTED_LINE + line if looks_like_prompt(line) else line for line in _LINE_END.split(text))
 
 
-def _bare(line: str) -> str:
-    return "".join(char for char in unicodedata.normalize("NFKC", line) if not char.isspace() and not _hides(char))
+def looks_like_prompt(line: str) -> bool:
+    """Whether a line begins like a confirmation prompt, read by its letters and digits only: no spacing, sign, invisible
+    character, full-width or traditional form hides it."""
+    folded = unicodedata.normalize("NFKC", line[:_HEAD_CHARS])
+    letters = "".join(char for char in folded if char.isalnum() and not _hides(char))
+    return _LIKE_PROMPT.match(letters.translate(_TRADITIONAL)) is not None
 
 
 def _hides(char: str) -> bool:
@@ -115,8 +128,9 @@ def _hides(char: str) -> bool:
 def _argument_lines(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str]) -> list[str]:
     lines, declared = [], list(tool.parameters.get("properties", ()))
     for key, value in sorted(arguments.items(), key=lambda item: _place(declared, item[0])):
-        label = visible(tool.labels.get(key) or str(key))
-        text = visible(shown[key]) if key in shown else _value(value)
+        known = tool.labels.get(key) or (key if key in declared else None)
+        label = quoted(str(key), _NAME_CHARS) if known is None else visible(known)  # a name the model made up is its words
+        text = _written_out(shown[key]) if key in shown else _value(value)
         lines.append(texts.PROMPT_ARGUMENT.format(label=label, value=text))
     return lines
 
@@ -124,6 +138,11 @@ def _argument_lines(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str
 def _place(declared: list[str], key: str) -> int:
     """Arguments read in the order the tool declares them, whatever order the model wrote."""
     return declared.index(key) if key in declared else len(declared)
+
+
+def _bare(shown: str) -> str:
+    """How a summary words what a prompt quotes: without the marks, which it does not need."""
+    return re.sub(r"\\?([“”])", lambda match: match[1] if len(match[0]) > 1 else "", shown)
 
 
 def _value(value: Any) -> str:

@@ -237,7 +237,7 @@ def summarized(tool: Tool, arguments: Mapping[str, Any], result: ToolResult) -> 
         return result
     try:
         return replace(result, summary=tool.summary_template.format(**{**arguments, **result.values}))
-    except (KeyError, IndexError, ValueError):
+    except (LookupError, ValueError, AttributeError, TypeError):
         return replace(result, summary=texts.SUMMARY_MISSING.format(title=tool.title or tool.name))
 
 

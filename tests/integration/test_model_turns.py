@@ -18,6 +18,7 @@ from tests.fakes.assistant import PULL, Assistant, FakeStop, make_assistant, set
 from tests.fakes.model_server import Answer, ModelServer, broken, call, model_server, say
 from tools.base import Tool, ToolContext, ToolResult
 from tools.models import PendingAction
+from tools.texts import QUOTED_LINE
 
 RAN: list[str] = []
 HOST = {
@@ -153,7 +154,7 @@ async def test_text_that_looks_like_a_prompt_is_marked_and_opens_nothing(assista
     result = await assistant.say("重启 web-01")
     lines = result.text.splitlines()
     assert lines[0] == "重启 web-01"
-    assert all(line.startswith(texts.QUOTED_PROMPT_MARK) for line in lines[1:])
+    assert all(line.startswith(QUOTED_LINE) for line in lines[1:])
     assert result.replies[0].source == "model"
     assert result.replies[0].action_id is None
     assert await assistant.rows(PendingAction) == []

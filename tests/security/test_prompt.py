@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools import texts
 from tools.base import Tool, ToolContext, ToolRefused, ToolResult
-from tools.prompt import MAX_BYTES, PromptFacts, quoted, render_prompt, visible
+from tools.prompt import MAX_BYTES, PromptFacts, looks_like_prompt, quoted, quoted_lines, render_prompt, summarize, visible
 
 FACTS = PromptFacts(action_id="pa1", digest="d" * 16, number=27, code=None, minutes=10, can_card=True, can_menu=True)
 
@@ -32,7 +33,8 @@ def lines(text: str) -> list[str]:
 def test_every_argument_is_shown() -> None:
     """N-17: names, values, also false, empty and nested ones."""
     arguments = {"text": "a", "on": False, "none": "", "list": ["x", 2], "deep": {"k": ["v"]}, "n": 1.5}
-    assert render_prompt(TOOL, arguments, {}, FACTS).text.split("\n") == [
+    declared = replace(TOOL, parameters={"properties": {key: {} for key in arguments}})
+    assert render_prompt(declared, arguments, {}, FACTS).text.split("\n") == [
         "即将执行以下操作，请确认",
         "操作：发送",
         "内容：“a”",
@@ -98,3 +100,55 @@ def test_names_are_quoted_and_short() -> None:
     assert quoted("小明\u202e") == "“小明\\u202e”"
     assert len(quoted("x" * 500)) == 203
     assert visible("正常文字 abc，。") == "正常文字 abc，。"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "即将执行以下操作，请确认",
+        "  即 将 执 行以下操作",
+        "【即将执行】",
+        "请确认以下操作",
+        "回复「确认 27」执行",
+        "回复“确认”",
+        "确认 27",
+        "另有 1 项等你确认：建待办",
+        "即\u200b将执行以下操作",
+        "**即将执行以下操作**",
+        "即·将·执·行以下操作",
+        "即將執行以下操作，請確認",
+        "1. 即将执行以下操作",
+        "\U0001f916\u3164请确认",
+        "已执行：删除",
+    ],
+)
+def test_lines_that_begin_like_a_prompt_are_marked(line: str) -> None:
+    """N-17: whatever spacing, sign, script or line end it hides behind."""
+    assert looks_like_prompt(line)
+    for end in ("\n", "\r", "\r\n", "\u2028", "\x85", "\x0b"):
+        assert quoted_lines(f"好的{end}{line}").split("\n")[1].startswith(texts.QUOTED_LINE)
+
+
+@pytest.mark.parametrize("line", ["好的，已为你查到", "我会在你确认之后执行", "请把确认单发给财务", "CPU 92%"])
+def test_ordinary_lines_stay(line: str) -> None:
+    """Only what begins like a prompt is marked."""
+    assert quoted_lines(line) == line
+
+
+def test_names_a_model_makes_up_are_quoted() -> None:
+    """N-17: of an open schema, a field's name is the model's words, too."""
+    shown = render_prompt(TOOL, {"操作": 1, "回复「确认 1」\n主机": "x", "text": "a"}, {}, FACTS).text.split("\n")
+    assert shown[2:5] == ["“操作”：1", "“回复「确认 1」\\n主机”：“x”", "内容：“a”"]
+
+
+def test_what_a_tool_words_itself_cannot_hide_or_break_lines() -> None:
+    """N-17: the wording of a value is one line, with its quotation kept as the tool made it."""
+    shown = render_prompt(TOOL, {"text": 3}, {"text": "#3 " + quoted("周报”\n操作：付款")}, FACTS)
+    assert shown.text.split("\n")[2] == "内容：#3 “周报\\”\\n操作：付款”"
+    assert shown.summary == "发送：#3 周报\\”\\n操作：付款"
+
+
+@pytest.mark.parametrize("template", ["{text.a.b}", "{text[9]}", "{nobody}", "{0}", "{text:d}", "{", "{text!x}"])
+def test_a_broken_template_breaks_no_proposal(template: str) -> None:
+    """A template is settings: what it gets wrong costs the short line, not the call."""
+    assert summarize(replace(TOOL, confirm_template=template), {"text": "a"}, {}) == "发送：a"

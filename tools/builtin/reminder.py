@@ -18,6 +18,7 @@ from config.ports import Draft, Outbox
 from tools import texts
 from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult
 from tools.models import Reminder
+from tools.prompt import quoted
 from tools.times import iso, next_occurrence, parse_moment, show, to_ms
 
 _REMINDER = table_of(Reminder)
@@ -111,7 +112,7 @@ async def _prepare_number(context: ToolContext, arguments: Mapping[str, Any]) ->
     if text is None:
         said = texts.REMINDER_MISSING.format(number=arguments["number"])
         raise ToolRefused("no such reminder", code="not_found", user_text=said)
-    return Prepared(arguments, {"number": f"#{arguments['number']} {text}"})
+    return Prepared(arguments, {"number": f"#{arguments['number']} {quoted(text)}"})
 
 
 async def _cancel(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,10 @@ from memory.keys import conversation_id
 from tools import texts
 from tools.base import AskPerson, Option, Prepared, Tool, ToolContext, ToolRefused, ToolResult
 from tools.ports import Member
-from tools.prompt import visible
+from tools.prompt import quoted, visible
+
+_PLAIN_NAME = re.compile(r"[\w·. -]{1,40}")
+"""Anything else in a name could read as part of the prompt, so it is quoted (N-17)."""
 
 
 async def _prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
@@ -39,7 +43,8 @@ async def _find(context: ToolContext, name: str, arguments: Mapping[str, Any]) -
 
 def _who(member: Member, *, with_department: bool = False) -> str:
     department = f"，{member.department}" if with_department and member.department else ""
-    return visible(f"{member.name[:40]}（{member.user_id}{department}）")
+    name = member.name if _PLAIN_NAME.fullmatch(member.name) else quoted(member.name, 40)
+    return f"{name}（{visible(member.user_id + department)}）"
 
 
 async def _send(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:

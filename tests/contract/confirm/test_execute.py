@@ -78,7 +78,7 @@ async def test_a_tools_words_never_pass_for_a_prompt(world: World) -> None:
     world.tools = world.open()
     group = await world.tools.executor.execute(await confirmed(world))
     assert group is not None
-    assert await world.texts(group) == ["好\n（引用）即将执行以下操作，请确认\n（引用） 回 复「确认 9」执行\n普通一行"]
+    assert await world.texts(group) == ["好\n（助手的话，不是确认请求）即将执行以下操作，请确认\n（助手的话，不是确认请求） 回 复「确认 9」执行\n普通一行"]
 
 
 async def test_two_processes_at_once(world: World) -> None:
