@@ -13,6 +13,7 @@ from agent.protocol import InboundMessage
 from config.clock import Clock
 from config.columns import table_of
 from config.database import Database
+from config.errors import DatabaseBusy
 from config.schema import Limits
 from gateway import wire
 from gateway.batches import Held, take_batch
@@ -57,7 +58,11 @@ class Seen:
     flushed: int = 0
 
 
-_BEFORE = (_ROW.c.conversation_id == bindparam("conversation"), _ROW.c.seq < bindparam("me"))
+_BEFORE = (
+    _ROW.c.conversation_id == bindparam("conversation"),
+    _ROW.c.user_id == bindparam("person"),  # in a group one member's flood is not the others'
+    _ROW.c.seq < bindparam("me"),
+)
 _QUEUED = (
     select(_ROW.c.seq)
     .where(_ROW.c.status == "received", _ROW.c.tenant_id == bindparam("tenant"))
@@ -74,6 +79,12 @@ _COUNTS = select(
     select(func.count()).select_from(_QUEUED).scalar_subquery(),
 )
 """Of one person: waiting before this message, taken on in the last minute; of the tenant: waiting at all, up to a limit."""
+
+
+_INSERTS = {
+    name: dialect.insert(_ROW).on_conflict_do_nothing(index_elements=["key"]).returning(_ROW.c.key, _ROW.c.seq)
+    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+}
 
 
 class Inbox:
@@ -109,6 +120,10 @@ class Inbox:
         try:
             seen = await self._database.write(lambda connection: self._admit(connection, arrivals))
         except Exception as error:  # noqa: BLE001 -- belongs to everybody whose message was in the batch
+            if len(batch) > 1 and not isinstance(error, DatabaseBusy):
+                for one in batch:  # a single message the database cannot take must not turn the others away
+                    await self._store([one])
+                return
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
@@ -119,28 +134,22 @@ class Inbox:
 
     def _admit(self, connection: Connection, arrivals: Sequence[Arrival]) -> list[Seen]:
         fresh = _insert(connection, arrivals)
-        found: dict[str, Seen] = {}
-        for arrival in sorted(arrivals, key=lambda item: (item.conversation_id, fresh.get(item.message.idempotency_key, 0))):
-            key = arrival.message.idempotency_key
-            if key not in found and key in fresh:
-                found[key] = self._admit_new(connection, arrival, fresh[key])
-            elif key not in found:
-                found[key] = _redelivered(connection, key)
-        first: set[str] = set()
-        answers = []
-        for arrival in arrivals:
-            key = arrival.message.idempotency_key
-            seen = found[key]
-            answers.append(seen if key not in first else Seen(seen.seq, False, seen.status, seen.answer_group, 2))
-            first.add(key)
-        return answers
+        keys = [arrival.message.idempotency_key for arrival in arrivals]
+        order = sorted(range(len(arrivals)), key=lambda index: (arrivals[index].conversation_id, fresh.get(keys[index], 0)))
+        seen: dict[int, Seen] = {}
+        for index in order:
+            seq = fresh.pop(keys[index], None)  # the first of this key; whatever else has it is a redelivery
+            new = None if seq is None else self._admit_new(connection, arrivals[index], seq)
+            seen[index] = new or _redelivered(connection, keys[index])
+        return [seen[index] for index in range(len(arrivals))]
 
     def _admit_new(self, connection: Connection, arrival: Arrival, seq: int) -> Seen:
         if arrival.lane == "none":
             return Seen(seq, True, "done", None, 1)
         if arrival.lane in ("turn", "single") and self._is_too_much(connection, arrival, seq):
-            connection.execute(update(_ROW).where(_ROW.c.seq == seq).values(status="refused"))
-            return Seen(seq, True, "refused", None, 1)
+            waits = update(_ROW).where(_ROW.c.seq == seq, _ROW.c.status == "received")
+            if connection.execute(waits.values(status="refused")).rowcount == 1:  # else one before it took it along
+                return Seen(seq, True, "refused", None, 1)
         now = self._clock.now_ms()
         session_id = touch_conversation(connection, arrival.message, now)
         flushed = self._outbox.flush_parked(connection, arrival.conversation_id)
@@ -154,6 +163,7 @@ class Inbox:
         """Whether this message is beyond what one person or one tenant may have waiting (N-09)."""
         counted = {
             "conversation": arrival.conversation_id,
+            "person": arrival.message.user_id,
             "tenant": arrival.message.tenant_id,
             "me": seq,
             "since": arrival.message.received_at_ms - 60_000,
@@ -168,24 +178,13 @@ class Inbox:
 
 
 def _insert(connection: Connection, arrivals: Sequence[Arrival]) -> dict[str, int]:
-    """Insert every arrival once; returns key → seq of those that were new. Sorted, so two processes cannot deadlock."""
-    values = {arrival.message.idempotency_key: _values(arrival) for arrival in reversed(arrivals)}
-    ordered = list(reversed(values.values())) if len(values) == 1 else _in_order(arrivals, values)
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(_ROW).on_conflict_do_nothing(index_elements=["key"]).returning(_ROW.c.key, _ROW.c.seq)
-    return {key: int(seq) for key, seq in connection.execute(statement, ordered)}
-
-
-def _in_order(arrivals: Sequence[Arrival], values: dict[str, dict[str, object]]) -> list[dict[str, object]]:
-    """Rows in arrival order (``seq`` is the order of arrival), each key once."""
-    seen: set[str] = set()
-    ordered = []
+    """Insert every key once, in order of arrival (``seq`` is that order); returns key → seq of those that were new."""
+    rows: dict[str, dict[str, object]] = {}
     for arrival in arrivals:
-        key = arrival.message.idempotency_key
-        if key not in seen:
-            seen.add(key)
-            ordered.append(values[key])
-    return ordered
+        if arrival.message.idempotency_key not in rows:
+            rows[arrival.message.idempotency_key] = _values(arrival)
+    found = connection.execute(_INSERTS[connection.dialect.name], list(rows.values()))
+    return {key: int(seq) for key, seq in found}
 
 
 def _values(arrival: Arrival) -> dict[str, object]:
