@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from agent.commands import answer_fast, fast_command
+from agent.commands import answer_fast, fast_command, normalize
 from agent.edits import edited_arguments
 from agent.intents import Decision, read_decision
 from agent.protocol import Capability, Conversation, InboundMessage, Outcome, Reply, TurnResult, Write
@@ -12,6 +13,8 @@ from agent.services import AgentServices
 from agent.toolbox import prompt_reply
 from tools import texts
 from tools.decided import Actor, Answer
+
+_DIGIT = re.compile("[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ async def answer(
         found = await _decide(services, message, where, decision)
         if found is not None:
             return found
-    return await command_only(services, message, where, capability)
+    picked = await _picked(services, message, where, capability)
+    return picked or await command_only(services, message, where, capability)
 
 
 async def command_only(
@@ -74,6 +78,17 @@ async def card(
     decided = await services.confirm.decide_card(_actor(message, where), event.key or "", event.response_code)
     await services.bell.ring("outbox", where.conversation_id)
     return _said(decided)
+
+
+async def _picked(
+    services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability
+) -> FastAnswer | None:
+    """A bare 1 to 9 answers the question that was just asked; None when none was."""
+    number = normalize(message.text)[0] if message.kind == "text" and message.typed and capability.trusted else ""
+    if not _DIGIT.fullmatch(number):
+        return None
+    decided = await services.confirm.choose(_actor(message, where), int(number), bare=True)
+    return None if decided.outcome == "none" else _said(decided)
 
 
 async def _decide(services: AgentServices, message: InboundMessage, where: Conversation, decision: Decision) -> FastAnswer | None:
@@ -117,7 +132,7 @@ def _actor(message: InboundMessage, where: Conversation) -> Actor:
         user_id=message.user_id,
         id_type=message.id_type,
         message_key=message.idempotency_key,
-        said_at_ms=message.sent_at_ms,
+        said_at_ms=message.said_at_ms,
         received_at_ms=message.received_at_ms,
         menu_item_id=message.menu_item_id,
         inbound_seq=where.inbound_seq,

@@ -101,8 +101,15 @@ class InboundMessage:
     attachments: tuple[Attachment, ...] = ()
     event: Event | None = None
     menu_item_id: str | None = None
+    clock_skew_ms: int = 0
+    """How far our clock is ahead of the platform's, measured on this very callback; 0 within the usual second or two."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Every element of the payload by its platform name, repeated ones as lists: for inspection and the case of need."""
+
+    @property
+    def said_at_ms(self) -> int:
+        """When the person said it, by our clock: the platform's CreateTime moved by the measured skew (N-08)."""
+        return self.sent_at_ms + self.clock_skew_ms
 
     @property
     def subject_kind(self) -> SubjectKind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from config.clock import Clock
 from config.errors import YizhanError
@@ -18,6 +19,9 @@ HEALTH_PREFIX = "yizhan callback"
 SKEW = "clock_skew"
 """The kind of the alert about callbacks from another time."""
 _TELL_EVERY_S = 60.0
+_USUAL_SKEW_S = 2
+"""Whole seconds and the way of a callback alone make this much."""
+
 TellOperators = Callable[[str, str, str], None]
 """Called with account id, kind and sentence; must return at once, as must ``url_verified`` (account id)."""
 
@@ -72,6 +76,9 @@ class CallbackHandler:
         opened = channel.open(request)
         self._check_age(channel, opened.timestamp_s)
         message = channel.normalize(opened.payload, is_json=opened.is_json, received_at_ms=self._clock.now_ms())
+        skew_s = message.received_at_ms // 1000 - opened.timestamp_s if opened.timestamp_s else 0
+        if abs(skew_s) > _USUAL_SKEW_S:
+            message = replace(message, clock_skew_ms=skew_s * 1000)
         return await self._dispatcher.handle(channel, message, opened, started)
 
     def _check_age(self, channel: Channel, timestamp_s: int) -> None:

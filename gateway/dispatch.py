@@ -200,6 +200,7 @@ class Dispatcher:
         if more:
             self._runner.ring_soon(group)
         if part is None:
+            self._runner.ring_soon(group)
             return _acknowledge(channel)
         return self._passive(channel, part, message, opened)
 

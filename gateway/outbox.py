@@ -116,6 +116,7 @@ class SqlOutbox:
 
     def _rows(self, connection: Connection, draft: Draft, pages: Pages, group: str, *, can_push: bool) -> list[dict[str, Any]]:
         now = self._clock.now_ms()
+        waits_behind = draft.reserve_ms > 0 and _is_on_its_way(connection, draft.conversation_id, now)
         due = max(now, draft.not_before_ms or 0)
         park_until = self.park_until(draft.expires_at_ms)
         rows: list[dict[str, Any]] = []
@@ -125,7 +126,7 @@ class SqlOutbox:
             row["kind"] = part.kind
             if part.page > 0:
                 row |= {"status": "parked", "park_reason": "more", "next_attempt_at_ms": park_until}
-            elif number == 0 and draft.reserve_ms > 0:
+            elif number == 0 and draft.reserve_ms > 0 and not waits_behind:
                 until = lease_now_ms(connection) + draft.reserve_ms
                 row |= {"status": "passive_reserved", "reserved_until_ms": until, "next_attempt_at_ms": due}
             elif not can_push:
@@ -282,6 +283,24 @@ class SqlOutbox:
             return self._channels[account_id]
         except KeyError:
             raise NotFound(f"no account {account_id} is configured", code="unknown_account") from None
+
+
+_ON_ITS_WAY = (
+    select(ROWS.c.seq)
+    .where(ROWS.c.conversation_id == bindparam("line"), ROWS.c.final.is_(True))
+    .where(
+        or_(
+            ROWS.c.status == "sending",
+            and_(ROWS.c.status == "pending", ROWS.c.attempts == 0, ROWS.c.next_attempt_at_ms <= bindparam("now")),
+        )
+    )
+    .limit(1)
+)
+
+
+def _is_on_its_way(connection: Connection, conversation_id: str, now_ms: int) -> bool:
+    """Whether an earlier answer is being pushed this very moment: the next one must not overtake it in an HTTP response."""
+    return connection.execute(_ON_ITS_WAY, {"line": conversation_id, "now": now_ms}).first() is not None
 
 
 def _waits_for_pull(row: Mapping[str, Any]) -> bool:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from gateway.services import Services
 
 EVERY_S = 10.0
+LEAD_MS = 15_000
+"""How long the right to reap outlives the process that had it."""
+
 REMIND_S = 2.0
 AT_MOST = 64
 """Rings a pass, of all kinds together."""
@@ -69,7 +72,7 @@ class Reaper:
     async def pass_once(self) -> int:
         """One look at everything; returns how many bells were rung, 0 when another process is the reaper."""
         services = self._services
-        if not await services.database.write(lambda c: lead(c, _NAME, self._owner, ttl_ms=3 * int(EVERY_S * 1000))):
+        if not await services.database.write(lambda c: lead(c, _NAME, self._owner, ttl_ms=LEAD_MS)):
             return 0
         started = time.monotonic()
         now = services.clock.now_ms()
