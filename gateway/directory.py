@@ -49,7 +49,9 @@ class Directory:
         if self._clock.monotonic() - fetched_at > _GOOD_FOR_S:
             answer = await client.list_users(_ROOT_DEPARTMENT)
             _expect(answer, "user/simplelist")
-            members = [_member(item) for item in answer.data.get("userlist") or () if isinstance(item, dict)]
+            departments = await _departments(client)
+            listed = [item for item in answer.data.get("userlist") or () if isinstance(item, dict)]
+            members = [_member(item, departments) for item in listed]
             self._lists[account_id] = (self._clock.monotonic(), members)
         return [member for member in members if member.name == name]
 
@@ -98,6 +100,13 @@ def _control(item: Any) -> dict[str, str]:
     return {"control": str(of.get("control")), "id": str(of.get("id")), "title": str(titles[0].get("text") or "")}
 
 
+async def _departments(client: WecomClient) -> dict[str, str]:
+    """Names of departments by id, as far as this app is told them."""
+    answer = await client.list_departments()
+    rows = answer.data.get("department") or () if answer.ok else ()
+    return {str(row["id"]): str(row["name"]) for row in rows if isinstance(row, dict) and "id" in row and row.get("name")}
+
+
 def _expect(answer: Answer, call: str) -> None:
     if not answer.ok:
         raise PlatformError(
@@ -105,6 +114,7 @@ def _expect(answer: Answer, call: str) -> None:
         )
 
 
-def _member(data: Mapping[str, Any]) -> Member:
-    department = data.get("main_department") or next(iter(data.get("department") or ()), "")
-    return Member(str(data.get("userid") or ""), str(data.get("name") or ""), str(department or ""))
+def _member(data: Mapping[str, Any], departments: Mapping[str, str] | None = None) -> Member:
+    number = str(data.get("main_department") or next(iter(data.get("department") or ()), ""))
+    department = (departments or {}).get(number) or (texts.DEPARTMENT.format(number=number) if number else "")
+    return Member(str(data.get("userid") or ""), str(data.get("name") or ""), department)

@@ -98,7 +98,8 @@ OPEN_LINE = "#{number} {summary}（还剩 {minutes} 分钟）"
 OPEN_HOW = "回复「确认 编号」执行，「取消 编号」放弃，「全部取消」放弃全部。"
 FOOTER = "另有 {count} 项等你确认：{summary}（还剩 {minutes} 分钟）。回复「确认 {number}」或「取消 {number}」"
 FOOTER_SEVERAL = (
-    "另有 {count} 项等你确认，最新一项：{summary}（还剩 {minutes} 分钟）。回复「确认 {number}」或「取消 {number}」，「待确认」看全部"
+    "另有 {count} 项等你确认，最新一项：{summary}（还剩 {minutes} 分钟）。"
+    "回复「确认 {number}」或「取消 {number}」，「待确认」看全部"
 )
 SHOW_AGAIN = "请先看清这一项，再回复："
 NEED_CODE = "这是高风险操作，需要带上确认码：请照确认消息里的写法回复「确认 {number} 四位码」。"

@@ -56,7 +56,7 @@ class RuleModel:
         bare = unicodedata.normalize("NFKC", text).strip(_EDGES)
         asked = self.state.get("slots")
         if isinstance(asked, dict):
-            answered = self._answered(bare, asked, tools)
+            answered = self._answered(text.strip(_EDGES), asked, tools)
             if answered is not None:
                 return answered
         if _HELLO.fullmatch(bare):
@@ -86,7 +86,7 @@ class RuleModel:
         if offer is None or name not in offer.parameters.get("properties", {}):
             self.state.pop("slots", None)
             return None
-        if _DROP.fullmatch(text):
+        if _DROP.fullmatch(unicodedata.normalize("NFKC", text)):
             self.state.pop("slots", None)
             return self._say(texts.RULE_GAVE_UP)
         other = find_intent(text, tools, self.segmenter).best

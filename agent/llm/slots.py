@@ -23,7 +23,7 @@ _NO = re.compile(r"^(?:不|否|别|无需|关|false|no)")
 
 def fill(text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Every parameter the sentence tells, on top of what is ``known``. Nothing is guessed: what is not there stays out."""
-    plain = unicodedata.normalize("NFKC", text)
+    plain = _folded(text)
     properties = properties_of(offer)
     filled = Filled(dict(known or {}))
     for name, schema in properties.items():
@@ -33,8 +33,22 @@ def fill(text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | 
     for name, schema in properties.items():
         if name not in filled.values and "enum" not in schema and not is_time(name, schema):
             take(filled, name, read_typed(plain, name, schema, filled.spans))
+    before = set(filled.values)
     read_texts(plain, offer, properties, filled)
+    for name in set(filled.values) - before:
+        filled.values[name] = _as_typed(filled.values[name], plain, text)
     return filled.values
+
+
+def _folded(text: str) -> str:
+    """NFKC, character by character: every character stays where it was, so that what is read can be given back as typed."""
+    return "".join(one if len(folded := unicodedata.normalize("NFKC", one)) != 1 else folded for one in text)
+
+
+def _as_typed(value: Any, plain: str, text: str) -> Any:
+    """Words that were read from the folded text, with the person's own punctuation."""
+    at = plain.find(value) if isinstance(value, str) else -1
+    return value if at < 0 else text[at : at + len(value)]
 
 
 def is_only_time(text: str, now: datetime) -> bool:
@@ -61,4 +75,4 @@ def read_answer(text: str, name: str, schema: Mapping[str, Any], now: datetime) 
         return None if typed is None else typed[0]
     if schema.get("type") == "array":
         return [part for part in re.split(r"[、,，和\s]+", plain) if part] or None
-    return unquote(plain)[: int(schema.get("maxLength", 500))] or None
+    return unquote(text.strip())[: int(schema.get("maxLength", 500))] or None

@@ -83,6 +83,10 @@ class WecomClient:
         """user/simplelist (path/90200): members of a department and below, inside the app's visible range."""
         return await self._get("/cgi-bin/user/simplelist", {"department_id": department_id, "fetch_child": "1"})
 
+    async def list_departments(self) -> Answer:
+        """department/list (path/90208): departments inside the app's visible range; an app may be given ids without names."""
+        return await self._get("/cgi-bin/department/list")
+
     async def approval_template(self, template_id: str) -> Answer:
         """oa/gettemplatedetail (path/91982): the template's controls."""
         return await self._post("/cgi-bin/oa/gettemplatedetail", json_bytes({"template_id": template_id}))

@@ -54,6 +54,13 @@ async def test_members(world: World, directory: Directory) -> None:
     assert list(await directory.members_named("mp-main", first.name)) == []
 
 
+async def test_two_of_one_name_are_told_apart_by_department(directory: Directory) -> None:
+    """The name of the department, not its number; the number only where the app is not told names."""
+    several = [one.department for one in await directory.members_named("wecom-main", "张三")]
+    assert len(several) == len(set(several)) == 2
+    assert not any(one.isdigit() for one in several)
+
+
 async def test_an_approval_is_handed_in(world: World, directory: Directory) -> None:
     """S001-46: what the person confirmed is in the application's controls."""
     creator = next(person.user for person in world.people.of("wecom-main") if person.visible)

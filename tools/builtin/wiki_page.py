@@ -133,7 +133,7 @@ wiki_page_read = Tool(
     run=_read,
     labels={"title": "标题"},
     examples=("看一下知识库里的《上线流程》",),
-    triggers=("知识库", "看页面", "查文档"),
+    triggers=("查知识库页面", "知识库页面", "知识库", "看页面", "查文档"),
 )
 wiki_page_list = Tool(
     name="wiki_page_list",
@@ -170,5 +170,5 @@ wiki_page_write = Tool(
     confirm_template="写页面《{title}》",
     labels={"title": "标题", "content": "内容", "mode": "方式"},
     examples=("新建页面“值班表”，内容是：周一张三",),
-    triggers=("新建页面", "写页面", "更新页面", "写文档"),
+    triggers=("新建页面", "写页面", "更新页面", "写文档", "写知识库页面", "写进知识库", "写到知识库", "记到知识库"),
 )

@@ -267,3 +267,23 @@ async def test_who_it_is(segmenter: Segmenter, text: str) -> None:
     reply = await talk.say(text)
     assert reply.text.startswith("我是这里的自动助手，不是真人。\n我现在能帮你：")
     assert "没看懂" not in reply.text
+
+
+async def test_words_stay_as_they_were_typed(segmenter: Segmenter) -> None:
+    """What is confirmed and written is the person's text, full-width punctuation and all."""
+    reply = await Talk(segmenter).say("新建知识库页面《值班表》：周一张三，周二（下午）李四！")
+    assert "周一张三，周二（下午）李四！" in called(reply)[1].values()
+    talk = Talk(segmenter)
+    await talk.say("建个待办")
+    assert called(await talk.say("买牛奶，面包"))[1] == {"title": "买牛奶，面包"}
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "title"),
+    [("查知识库页面值班表", "wiki_page_read", "值班表"), ("把“周报”写进知识库：本周完成三件事", "wiki_page_write", "周报")],
+)
+def test_pages_are_called_by_their_names(segmenter: Segmenter, text: str, tool: str, title: str) -> None:
+    intent = find_intent(text, OFFERS, segmenter)
+    assert intent.best is not None
+    assert intent.best.name == tool
+    assert fill(text, intent.best, NOW)["title"] == title
