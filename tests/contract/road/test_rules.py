@@ -269,3 +269,11 @@ async def test_g_05_in_a_group_nobodys_words_become_another_persons(road: Road) 
     asked = [(message.user_id, message.text) for message in road.turns.asked]
     assert asked == [("zhangsan", "先来"), ("zhangsan", "我的\n两句"), ("lisi", "重启服务器"), ("zhangsan", "再一句")]
     assert [where.user_id for where in road.turns.where] == ["zhangsan", "zhangsan", "lisi", "zhangsan"]
+
+
+async def test_n_09_limits_are_a_persons_also_in_a_group(road: Road) -> None:
+    """N-09, G-05: ten waiting of one member refuse that member's next one, not the others'."""
+    group = {"chat_type": "group", "peer_id": "chat1"}
+    states = await _crowd(road, [road.message(f"{n}", "zhangsan", **group) for n in range(11)])
+    assert states == ["received"] * 10 + ["refused"]
+    assert await _crowd(road, [road.message("我的第一句", "lisi", **group)]) == ["received"]
