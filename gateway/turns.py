@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -120,8 +121,8 @@ class TurnRunner:
             self.start(conversation, held)
         error = task.exception()
         if error is not None:
-            code = error.code if isinstance(error, YizhanError) else type(error).__name__
-            log(_logger, "turn.drain_failed", conversation=conversation, code=code)
+            typed = isinstance(error, YizhanError)
+            log(_logger, "turn.drain_failed", logging.WARNING if typed else logging.ERROR, conversation=conversation, error=error)
 
     async def _drain(self, conversation: str, held: Held | None) -> None:
         held = held or await self._claim(conversation)
