@@ -124,7 +124,7 @@ class Proposals:
         if row.supersedes_id is not None:
             connection.execute(
                 update(ACTIONS)
-                .where(ACTIONS.c.id == row.supersedes_id, ACTIONS.c.status.in_(("pending", "expired")))
+                .where(ACTIONS.c.id == row.supersedes_id, ACTIONS.c.status.in_(("pending", "expired", "withdrawn")))
                 .values(status="superseded", finished_at_ms=now)
             )
         if context.inbound_seq is not None and context.turn_fence is not None:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tools import texts
-from tools.schema_rules import Path, Rule, Run, TooComplex, canonical, fits_type, show_path, type_name
+from tools.schema_rules import Matcher, Path, Rule, Run, TooComplex, canonical, fits_type, show_path, type_name
 
 _MAX_DEPTH = 64
+_GUESSES = 20
+"""So many unknown names get the nearest known one; nobody reads more, and each costs."""
+_NAME_CHARS = 200
 
 
 @dataclass(slots=True)
@@ -63,9 +66,11 @@ class Node:
 
 
 def _report_unknown(value: Mapping[str, Any], path: Path, run: Run, names: set[str]) -> None:
+    free = sorted(names - value.keys()) or sorted(names)
     for name in value:
         if name not in names:
-            near = difflib.get_close_matches(str(name), sorted(names - value.keys()) or sorted(names), 1, 0.6)
+            guess = len(run.problems) < _GUESSES and len(str(name)) <= _NAME_CHARS
+            near = difflib.get_close_matches(str(name), free, 1, 0.6) if guess else []
             suggestion = texts.SUGGEST_NAME.format(name=near[0]) if near else None
             if suggestion is None and names:
                 suggestion = texts.SUGGEST_VALUES.format(values="、".join(sorted(names)[:20]))
@@ -77,9 +82,7 @@ def plain(rule: Rule) -> ObjectRule:
     return lambda value, path, run, seen: rule(value, path, run)
 
 
-def properties_rule(
-    nodes: dict[str, Node], patterns: list[tuple[Callable[[str], bool | None], Node]], required: list[str]
-) -> ObjectRule:
+def properties_rule(nodes: dict[str, Node], patterns: list[tuple[Matcher, Node]], required: list[str]) -> ObjectRule:
     """Fields listed by name or pattern, and those that must be there."""
 
     def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
@@ -93,7 +96,7 @@ def properties_rule(
             if name in nodes:
                 _apply_field(nodes[name], item, (*path, name), run, optional=name not in required)
             for matches, node in patterns:
-                if matches(str(name)):
+                if run.matches(matches, str(name)):
                     seen.names.add(name)
                     _apply_field(node, item, (*path, name), run, optional=name not in required)
 
@@ -114,7 +117,7 @@ def extra_rule(
     extra: Any,
     node: Node | None,
     names: set[str],
-    patterns: list[Callable[[str], bool | None]],
+    patterns: list[Matcher],
     *,
     only_here: bool,
 ) -> ObjectRule:
@@ -126,11 +129,11 @@ def extra_rule(
         if extra is None or extra is False:
             seen.declared = True
             if only_here and extra is False:
-                _report_unknown(value, path, run, names | {n for n in value if any(m(str(n)) for m in patterns)})
+                _report_unknown(value, path, run, names | {n for n in value if any(run.matches(m, str(n)) for m in patterns)})
             return
         seen.everything = True
         for name, item in value.items() if node is not None else ():
-            if node is not None and name not in names and not any(matches(str(name)) for matches in patterns):
+            if node is not None and name not in names and not any(run.matches(one, str(name)) for one in patterns):
                 node.apply(item, (*path, str(name)), run)
 
     return check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time as clock
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +19,13 @@ from config.errors import YizhanError
 from tools import texts
 
 Path = tuple[str | int, ...]
+Matcher = Callable[[str], bool | None]
 _MATCH_S = 0.1
 _MATCH_CHARS = 20_000
+_NAME_CHARS = 80
 _MAX_STEPS = 50_000
+_STEPS_A_SECOND = 50_000
+"""What matching a pattern costs, so that many slow ones end as soon as a single one."""
 
 TYPE_ALIASES = {
     **dict.fromkeys(("string", "str", "text", "char", "character", "varchar"), "string"),
@@ -65,11 +70,18 @@ class Run:
     integral: list[Path] = field(default_factory=list)
     steps: list[int] = field(default_factory=lambda: [0])
 
-    def step(self) -> None:
+    def step(self, count: int = 1) -> None:
         """Count one schema applied to one value, over all branches."""
-        self.steps[0] += 1
+        self.steps[0] += count
         if self.steps[0] > _MAX_STEPS:
             raise TooComplex
+
+    def matches(self, pattern: Matcher, value: str) -> bool | None:
+        """Whether a pattern is found in a value; the time it takes counts as steps."""
+        started = clock.perf_counter()
+        found = pattern(value)
+        self.step(round((clock.perf_counter() - started) * _STEPS_A_SECOND))
+        return found
 
     def fork(self) -> Run:
         """A run for a branch that may turn out not to apply; it shares the step budget."""
@@ -83,7 +95,8 @@ class Run:
     def add(self, path: Path, code: str, *, suggestion: str | None = None, **words: object) -> None:
         """Record a problem; its message is built from texts.PROBLEMS."""
         shown = show_path(path)
-        message = texts.PROBLEMS[code].format(**{"name": shown or texts.ARGUMENTS, "given": "", "expected": "", **words})
+        name = (shown if len(shown) <= _NAME_CHARS else shown[:_NAME_CHARS] + "…") or texts.ARGUMENTS
+        message = texts.PROBLEMS[code].format(**{"name": name, "given": "", "expected": "", **words})
         self.problems.append(Problem(shown, code, message, suggestion))
 
 
@@ -199,6 +212,8 @@ def _number_rules(schema: Mapping[str, Any]) -> Iterator[Rule]:
 
 
 def _is_multiple(value: float, step: float) -> bool:
+    if isinstance(value, int) and isinstance(step, int):
+        return value % step == 0
     if isinstance(value, float) and not math.isfinite(value):
         return False
     try:
@@ -237,7 +252,7 @@ def size_rule(code: str, limit: Any, kind: type, *, least: bool) -> Rule:
     )
 
 
-def compile_pattern(pattern: str) -> Callable[[str], bool | None]:
+def compile_pattern(pattern: str) -> Matcher:
     """An ECMA pattern, searched with a time limit; None means it could not be decided. ``$`` is the very end, never
     before a trailing newline. Raises SchemaError for a pattern that does not compile."""
     try:
@@ -274,10 +289,10 @@ def _strict_end(pattern: str) -> str:
 
 
 def _pattern_rule(pattern: str) -> Rule:
-    matches = compile_pattern(pattern)
+    compiled = compile_pattern(pattern)
 
     def check(value: Any, path: Path, run: Run) -> None:
-        if isinstance(value, str) and (found := matches(value)) is not True:
+        if isinstance(value, str) and (found := run.matches(compiled, value)) is not True:
             run.add(path, "too_slow" if found is None else "pattern", suggestion=pattern if len(pattern) <= 80 else None)
 
     return check

@@ -308,6 +308,20 @@ async def test_footer_and_list(world: World) -> None:
     assert await confirm.list_text("acme", WHERE) == (
         "等你确认的操作：\n#1 部署：web-01（还剩 6 分钟）\n回复「确认 编号」执行，「取消 编号」放弃，「全部取消」放弃全部。"
     )
+    await world.propose(host="web-02")
+    assert await confirm.footer("acme", WHERE) == (
+        "另有 2 项等你确认，最新一项：部署：web-02（还剩 10 分钟）。回复「确认 2」或「取消 2」，「待确认」看全部"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "example"), [("确认", "「确认 2」"), ("取消", "「取消 2」"), ("改成后天", "「2 改成后天」")]
+)
+async def test_which_one_is_asked_in_the_words_of_the_answer(world: World, said: str, example: str) -> None:
+    """C05: several wait; the example says what the person wanted, with a number."""
+    await world.propose(host="web-01")
+    await world.propose(host="web-02")
+    assert (await world.hear(said)).text.startswith(f"有 2 项等你确认，请带上编号回复，例如{example}：\n#1 部署：web-01")
     assert await confirm.list_text("other", WHERE) == "现在没有等你确认的操作。"
 
 
@@ -384,3 +398,16 @@ async def test_permission_gone_means_withdrawn(world: World) -> None:
     assert group is not None
     assert await world.texts(group) == ["没有执行：部署：web-01\n原因：你现在没有这个权限"]
     assert world.ran == []
+
+
+async def test_what_was_proposed_again_is_not_proposed_twice(world: World) -> None:
+    """重新发起 takes the place of a withdrawn action, too; once that is decided nothing is left to bring back."""
+    prompt = await world.propose()
+    await world.database.write(lambda c: world.tools.confirm.withdraw_undelivered(c, prompt.action_id))
+    again = await world.tools.confirm.reissue(world.actor())
+    await world.store(again)
+    assert again.prompt is not None
+    await world.deliver(again.prompt)
+    assert await world.answer("确认") == "已部署 web-01"
+    assert (await world.tools.confirm.reissue(world.actor())).text == "没有可以重新发起的操作。"
+    assert len(world.ran) == 1

@@ -285,3 +285,30 @@ def test_any_value_is_checked_without_an_error(value: Any) -> None:
     """Whatever comes is judged, never raised about; only objects are calls."""
     found = compile_schema(HOST).check(value)
     assert found or (isinstance(value, dict) and isinstance(value.get("host"), str))
+
+
+def test_many_slow_patterns_end_as_soon_as_one() -> None:
+    """A pattern that backtracks costs its time once, not once an item."""
+    slow = {"type": "array", "items": {"type": "string", "pattern": "^([ab]|[ba]|ab)+$"}}
+    started = time.monotonic()
+    problems = compile_schema({"type": "object", "properties": {"x": slow}}).check({"x": ["ab" * 14 + "!"] * 2000})
+    assert [problem.code for problem in problems] == ["too_complex"]
+    assert time.monotonic() - started < 10
+
+
+def test_thousands_of_unknown_fields_are_found_at_once() -> None:
+    """Each is a problem; the nearest name is looked for only as long as somebody may read it, and long names are cut."""
+    schema = {"type": "object", "properties": {f"property_{number}": {} for number in range(30)}}
+    started = time.monotonic()
+    problems = compile_schema(schema).check({**{f"propert_{number}": 1 for number in range(6000)}, "x" * 50_000: 1})
+    assert len(problems) == 6001
+    assert problems[0].suggestion == "是不是“property_0”？"
+    assert max(len(problem.message) for problem in problems) < 120
+    assert time.monotonic() - started < 10
+
+
+def test_multiples_of_big_numbers() -> None:
+    """Integers are exact at any size."""
+    checker = compile_schema({"type": "object", "properties": {"x": {"type": "integer", "multipleOf": 10}}})
+    assert checker.check({"x": 10**40}) == []
+    assert [problem.code for problem in checker.check({"x": 10**40 + 1})] == ["multiple_of"]
