@@ -27,6 +27,7 @@ async def undo_text(services: AgentServices, where: Conversation) -> str:
                 _ACTION.c.conversation_id == where.conversation_id,
                 _ACTION.c.requester_id == where.user_id,
                 _ACTION.c.status.not_in(_NOT_YET),
+                _ACTION.c.number > 0,  # a question with numbered answers is none
                 _ACTION.c.created_at_ms >= services.clock.now_ms() - _SINCE_MS,
             )
             .order_by(_ACTION.c.created_at_ms.desc(), _ACTION.c.number.desc())

@@ -15,6 +15,8 @@ from tools.decided import Actor
 from tools.proposals import ACTIONS
 
 _GOOD_FOR_MS = 600_000
+_BARE_MS = 120_000
+"""Later a bare number is more likely about something else."""
 MAX_OPTIONS = 9
 
 
@@ -71,8 +73,12 @@ def close(connection: Connection, conversation_id: str, user_id: str) -> None:
     connection.execute(update(ACTIONS).where(*here).values(status="withdrawn"))
 
 
-def chosen(connection: Connection, actor: Actor, number: int, now_ms: int) -> tuple[str, Mapping[str, Any]] | None:
-    """The tool and arguments that this number stands for, or None when no question with that many options waits."""
+def chosen(
+    connection: Connection, actor: Actor, number: int, now_ms: int, *, bare: bool = False
+) -> tuple[str, Mapping[str, Any]] | None:
+    """The tool and arguments that this number stands for, or None when no question with that many options waits; for a
+    ``bare`` number: one just asked."""
+    since_ms = now_ms - (_BARE_MS if bare else _GOOD_FOR_MS)
     row = connection.execute(
         select(ACTIONS.c.tool, ACTIONS.c.args_json)
         .where(
@@ -81,6 +87,7 @@ def chosen(connection: Connection, actor: Actor, number: int, now_ms: int) -> tu
             ACTIONS.c.requester_id == actor.user_id,
             ACTIONS.c.status == "choice",
             ACTIONS.c.expires_at_ms > now_ms,
+            ACTIONS.c.created_at_ms >= since_ms,
         )
         .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
         .limit(1)

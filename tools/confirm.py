@@ -91,7 +91,8 @@ class Confirmations:
         if not waiting:
             return None
         newest = waiting[-1]
-        return texts.FOOTER.format(count=len(waiting), summary=newest.summary, minutes=newest.minutes_left, number=newest.number)
+        template = texts.FOOTER if len(waiting) == 1 else texts.FOOTER_SEVERAL
+        return template.format(count=len(waiting), summary=newest.summary, minutes=newest.minutes_left, number=newest.number)
 
     async def reissue(self, actor: Actor) -> Answer:
         """重新发起: the newest action of this person that ended unanswered, as a new one with a new prompt."""
@@ -106,12 +107,13 @@ class Confirmations:
         outcome = await self._registry.call(context, tool, arguments, supersedes=supersedes)
         return Answer(outcome.summary if outcome.prompt is None else "", outcome.prompt, outcome="asked", publish=outcome.writes)
 
-    async def choose(self, actor: Actor, number: int) -> Answer:
-        """选 N: the call that the numbered answer means, proposed like any other."""
+    async def choose(self, actor: Actor, number: int, *, bare: bool = False) -> Answer:
+        """选 N: the call that the numbered answer means, proposed like any other. A ``bare`` number counts for a question
+        of the last minutes only; its outcome is "none" where there is none."""
         now = self._clock.now_ms()
-        found = await self._database.read(lambda c: choices.chosen(c, actor, number, now))
+        found = await self._database.read(lambda c: choices.chosen(c, actor, number, now, bare=bare))
         if found is None:
-            return Answer(texts.CHOICE_NONE)
+            return Answer(outcome="none") if bare else Answer(texts.CHOICE_NONE)
         tool, arguments = found
         context = self._contexts.of(_place(actor), inbound_seq=actor.inbound_seq)
         outcome = await self._registry.call(context, tool, arguments)
@@ -147,7 +149,7 @@ class Confirmations:
         if len(waiting) > 1:
             if decision.strength == "weak" and not self._is_newest(connection, actor, [row.id for row in waiting]):
                 return Answer()
-            return _choose([as_open(row, now) for row in waiting], texts.CHOOSE)
+            return _choose([as_open(row, now) for row in waiting], texts.CHOOSE, decision)
         return self._one(connection, actor, decision, waiting[0], named=False)
 
     def _one(self, connection: Connection, actor: Actor, decision: Decision, row: Action, *, named: bool) -> Answer:
@@ -203,7 +205,7 @@ class Confirmations:
         if not mine:
             return Answer(texts.NOTHING_OPEN)
         if decision.kind != "reject":
-            return _choose([as_open(row, now) for row in waiting], texts.ONE_BY_ONE)
+            return _choose([as_open(row, now) for row in waiting], texts.ONE_BY_ONE, decision)
         done = [row for row in mine if self._reject(connection, actor, row, via="text").outcome == "rejected"]
         return Answer(texts.REJECTED_ALL.format(count=len(done)), outcome="rejected")
 
@@ -331,9 +333,11 @@ def _line(item: OpenAction) -> str:
     return texts.OPEN_LINE.format(number=item.number, summary=item.summary, minutes=item.minutes_left)
 
 
-def _choose(waiting: list[OpenAction], template: str) -> Answer:
+def _choose(waiting: list[OpenAction], template: str, decision: Decision) -> Answer:
+    """Which one is meant; the example says what the person said, with a number."""
     lines = "\n".join(map(_line, waiting))
-    return Answer(template.format(count=len(waiting), number=waiting[-1].number, lines=lines), outcome="asked")
+    example = texts.CHOOSE_EXAMPLES[decision.kind].format(number=waiting[-1].number)
+    return Answer(template.format(count=len(waiting), example=example, lines=lines), outcome="asked")
 
 
 def _state(row: Action) -> Answer:

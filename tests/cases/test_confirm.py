@@ -351,6 +351,30 @@ async def test_cnf_09_options_are_numbered_text(world: World) -> None:
     assert await world.answer("确认") == "已部署 web-02"
 
 
+async def test_cnf_09_a_bare_number_answers_what_was_just_asked(world: World) -> None:
+    """CNF-09: 「2」 is enough right after the question; later, or without a question, a number is ordinary talk."""
+
+    async def prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
+        if arguments["host"] == "web":
+            raise AskPerson(
+                "which", user_text="哪一台？", options=[Option(name, {"host": name}) for name in ("web-01", "web-02")]
+            )
+        return Prepared(arguments)
+
+    world.extra = [deploy_tool(world, prepare=prepare)]
+    world.tools = world.open()
+    confirm = world.tools.confirm
+    assert (await confirm.choose(world.actor(), 2, bare=True)).outcome == "none"
+    await world.store(await world.tools.registry.call(world.context(), "deploy", {"host": "web"}))
+    assert (await confirm.choose(world.actor("lisi"), 2, bare=True)).outcome == "none"
+    chosen = await confirm.choose(world.actor(), 2, bare=True)
+    assert chosen.prompt is not None
+    assert "主机：“web-02”" in chosen.prompt.text
+    world.clock.advance(121)
+    assert (await confirm.choose(world.actor(), 2, bare=True)).outcome == "none"
+    assert (await confirm.choose(world.actor(), 2)).prompt is not None
+
+
 async def test_s11_an_invented_argument(world: World) -> None:
     """S11: a structured refusal instead of a TypeError; nothing ran, nothing waits."""
     outcome = await world.tools.registry.call(world.context(), "deploy", json.dumps({"host": "a", "region": "cn-north"}))

@@ -312,17 +312,15 @@ async def test_footer_and_list(world: World) -> None:
     assert await confirm.footer("acme", WHERE) == (
         "另有 2 项等你确认，最新一项：部署：web-02（还剩 10 分钟）。回复「确认 2」或「取消 2」，「待确认」看全部"
     )
+    assert await confirm.list_text("other", WHERE) == "现在没有等你确认的操作。"
 
 
-@pytest.mark.parametrize(
-    ("said", "example"), [("确认", "「确认 2」"), ("取消", "「取消 2」"), ("改成后天", "「2 改成后天」")]
-)
+@pytest.mark.parametrize(("said", "example"), [("确认", "「确认 2」"), ("取消", "「取消 2」"), ("改成后天", "「2 改成后天」")])
 async def test_which_one_is_asked_in_the_words_of_the_answer(world: World, said: str, example: str) -> None:
     """C05: several wait; the example says what the person wanted, with a number."""
     await world.propose(host="web-01")
     await world.propose(host="web-02")
     assert (await world.hear(said)).text.startswith(f"有 2 项等你确认，请带上编号回复，例如{example}：\n#1 部署：web-01")
-    assert await confirm.list_text("other", WHERE) == "现在没有等你确认的操作。"
 
 
 async def test_a_card_click(world: World) -> None:
