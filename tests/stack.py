@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -122,13 +123,14 @@ class Stack:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
+    """Loopback ports nobody listens on now, below those the system hands out for outgoing connections (from 32768): one
+    of these is not taken between this look and the listening."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            if port not in ports and probe.connect_ex(("127.0.0.1", port)) != 0:
+                ports.append(port)
     return ports
 
 
@@ -196,7 +198,7 @@ def _same_secrets(world: World, data_dir: Path, http_port: int) -> None:
 
 async def _warm(stack: Stack) -> bool:
     """The gateway loads its model client in the background; a timed answer should not pay for that."""
-    return not any("warm" in (task.get_coro().__qualname__ or "") for task in asyncio.all_tasks() if task.get_coro())
+    return not any("warm" in getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks())
 
 
 async def _probed(stack: Stack) -> bool:
