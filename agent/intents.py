@@ -44,14 +44,18 @@ _WEAK_YES = frozenset(
     + _words(
         "嗯 恩 嗯呢 嗯好 嗯好的 嗯可以 嗯行 嗯是的 对 对的 对啊 是 是的 是啊 是呀 没问题 没错 同意 我同意 批准 允许 要得 得嘞"
     )
-    + _words("好呢 好哟 可以哦 是滴 是哒 对头 没毛病 当然 当然可以")
+    + _words("好呢 好哟 可以哦 是滴 是哒 对头 没毛病 当然 当然可以 好的呢 好的呀 好的哦 好的啊 好噢 好勒 好叻 阔以 可行")
+    + _words("嗯对 嗯没问题 对呀 对哒 对滴 行嘞 行哒 行滴 中嘞 正确 没意见 无异议 没异议 我确定 确认无误 照办 通过 ok的 ok啊")
     + _words("ok okay okey okk yes yep yeah sure 👌 👍 🆗 ✅ ✔ ☑ 🙆")
 )
 _WEAK_NO = frozenset(
     _words("不 不行 不好 不是 不是的 不中 不可以 不对 不要 不要了 不用 不用了 不必 不必了 不成 不了 算了 否 否定 别")
-    + _words("不能 不可 不可能 不好的 没门 反对 我反对")
+    + _words("不能 不可 不可能 不好的 没门 反对 我反对 不需要 不需要了 不批准 不允许 不通过 不对的 不是啊 不行的 不可以的")
+    + _words("算了吧 还是算了 还是算了吧 取消吧 不做了 别做 别做了 放弃 作废")
     + _words("no nope 👎 ✋ 🖐 ❌ ✖ 🚫 🙅")
 )
+_ANY_YES, _ANY_NO = _WEAK_YES | set(_STRONG_YES), _WEAK_NO | set(_STRONG_NO)
+"""Words of a message of several: 确认 👌 agrees, and names no act alone."""
 _ALL_YES = frozenset(_words("全部确认 确认全部 都确认 全确认 确认所有 全部执行 confirmall approveall"))
 _ALL_NO = frozenset(_words("全部取消 取消全部 都取消 全取消 取消所有 全部拒绝 都不要 cancelall rejectall"))
 
@@ -66,7 +70,7 @@ _UNSURE = re.compile(r"[?？]|[吗么嘛]$|\.\.|。。|…")
 
 def _numbered(words: tuple[str, ...]) -> re.Pattern[str]:
     verbs = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    number = r"(?:#|第)?\s*(\d{1,6})(?:项|条)?"
+    number = r"(?:(?:#\s*)?(\d{1,6})|第\s*(\d{1,6})\s*(?:项|条|个)?)"  # 2 项 is how many, 第 2 项 is which
     code = r"(?:\s+(?:#|码|验证码)?\s*(\d{4}))?"
     return re.compile(rf"(?:{verbs})\s*{number}{code}|{number}\s*(?:{verbs}){code}")
 
@@ -110,7 +114,8 @@ def _numbered_decision(plain: str) -> Decision | None:
     for pattern, kind in ((_YES_NUMBER, "confirm"), (_NO_NUMBER, "reject")):
         match = pattern.fullmatch(word)
         if match is not None:
-            number, code = (match[1], match[2]) if match[1] is not None else (match[3], match[4])
+            found = [group for group in match.groups() if group is not None]
+            number, code = found[0], found[1] if len(found) > 1 else None
             return Decision("confirm" if kind == "confirm" else "reject", number=int(number), code=code)
     return None
 
@@ -127,9 +132,9 @@ def _word_decision(plain: str) -> Decision | None:
     if word in _STRONG_NO:
         return Decision("reject")
     pieces = _pieces(word)
-    if pieces and all(_is_word(piece, _WEAK_YES) for piece in pieces):
+    if pieces and all(_is_word(piece, _ANY_YES) for piece in pieces):
         return Decision("confirm", strength="weak")
-    if pieces and all(_is_word(piece, _WEAK_NO) for piece in pieces):
+    if pieces and all(_is_word(piece, _ANY_NO) for piece in pieces):
         return Decision("reject", strength="weak")
     return None
 

@@ -13,6 +13,7 @@ from config import lease
 from config.columns import table_of
 from memory.models import Message
 from tests.contract.confirm.world import World, deploy_tool
+from tools import texts
 from tools.base import Checked, Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult
 from tools.models import ToolAudit
 from tools.proposals import ACTIONS
@@ -78,7 +79,8 @@ async def test_a_tools_words_never_pass_for_a_prompt(world: World) -> None:
     world.tools = world.open()
     group = await world.tools.executor.execute(await confirmed(world))
     assert group is not None
-    assert await world.texts(group) == ["好\n（助手的话，不是确认请求）即将执行以下操作，请确认\n（助手的话，不是确认请求） 回 复「确认 9」执行\n普通一行"]
+    mark = texts.QUOTED_LINE
+    assert await world.texts(group) == [f"好\n{mark}即将执行以下操作，请确认\n{mark} 回 复「确认 9」执行\n普通一行"]
 
 
 async def test_two_processes_at_once(world: World) -> None:

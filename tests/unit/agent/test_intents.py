@@ -169,3 +169,37 @@ def test_long_texts_are_not_read() -> None:
     """A message of many lines is a message, not a word."""
     assert read_decision("确认" + " " * 500 + "27") is None
     assert read_decision("好的 " * 100) is None
+
+
+_WORDS = (
+    "确认|确定|执行|同意|批准|取消|拒绝|好的|好|可以|行|嗯|是|是的|对|没问题|OK|ok|不用|不行|不要|不是|算了|通过|正确|放弃"
+).split("|")
+_AFTER = (
+    "订单状态|收货地址了吗|一下时间|单在哪里看|过的那个会议|，但是先别动|，不过要改成三点|"
+    "还是不行呢|的话告诉我一声|就发给李四|之前先备份|了三次都没收到短信|率是多少|按钮点不动|"
+    "这张车票的手续费|预订的房间|函数里的循环|一个测试用例|这条 SQL 要多久|吧？|"
+    "，那家店几点关门|，我想订两位靠窗的|，再帮我查一下酒店|，有没有早一点的高铁|，退款多久到账|"
+    "，把日志发我看看|不了|不得|性|是什么意思"
+).split("|")
+_BEFORE = (
+    "怎么|为什么要|谁能|我还没|客服说|能不能|请|如果你|等老板|我觉得|他说|她没|帮我|"
+    "要不要|已经|需要我|是不是要|麻烦再|明天再|系统提示|页面上写着|这个能|餐厅让我|"
+    "12306 叫我|代码里写的是|酒店前台要我|刚才那个|第二步才"
+).split("|")
+
+
+def test_no_sentence_around_a_word_of_decision_decides() -> None:
+    """C34: whatever stands before or after the word, in a restaurant, a hotel, a train, a shop or a program, is talk."""
+    sentences = [f"{word}{after}" for word in _WORDS for after in _AFTER]
+    sentences += [f"{before}{word}" for word in _WORDS for before in _BEFORE]
+    sentences += [f"{before}{word}{after}" for word in _WORDS[:8] for before in _BEFORE[:6] for after in _AFTER[:6]]
+    assert len(sentences) > 1500
+    assert [text for text in sentences if kind(text) in ("confirm", "reject")] == []
+
+
+@pytest.mark.parametrize("text", ["确认 2 项", "取消3条", "执行 2 条", "确认3个", "同意 5 条", "确认 2 份", "取消两张"])
+def test_how_many_is_not_which(text: str) -> None:
+    """CNF-02: 2 项 counts; only 第 2 项 names one."""
+    assert kind(text) is None
+    assert read_decision("确认第 2 项") == Decision("confirm", number=2)
+    assert read_decision("第2项确认") == Decision("confirm", number=2)
