@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Table, and_, or_, select, true, update
@@ -53,6 +53,7 @@ class Reaper:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._owner = f"{services.owner}-r"
+        self._here: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reap until ``stop``, then give the right back."""
@@ -80,8 +81,11 @@ class Reaper:
         for group in groups:
             await services.bell.ring("outbox", group)
         rings = await services.database.write(lambda c: self._overdue(c, now, AT_MOST - len(groups)))
-        for queue, key in rings:
+        for number, (queue, key) in enumerate(rings):
             await services.bell.ring(queue, key)
+            if services.bell.last_ring_lost:  # no worker hears us
+                self._work_here(rings[number:])
+                break
         if rings or groups:
             took_ms = int((time.monotonic() - started) * 1000)
             log(_logger, "reaper.rang", work=len(rings), outbox=len(groups), took_ms=took_ms)
@@ -94,6 +98,20 @@ class Reaper:
         except YizhanError as error:
             log(_logger, "reaper.late", logging.WARNING, room="actions", code=error.code)
             return []
+
+    def _work_here(self, rings: Sequence[Ring]) -> None:
+        """Conversations that were left behind while Redis takes no wake-up: this process can run their turns as well."""
+        services = self._services
+        for conversation in (key for queue, key in rings if queue == "turn"):
+            task = asyncio.create_task(services.dispatcher.run_waiting(conversation, dict(services.channels)))
+            self._here.add(task)
+            task.add_done_callback(self._worked)
+        log(_logger, "reaper.works_here", logging.WARNING, conversations=len(self._here))
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        self._here.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log(_logger, "reaper.late", logging.WARNING, room="turns", error=error)
 
     def _overdue(self, connection: Connection, now_ms: int, limit: int) -> list[Ring]:
         accounts = tuple(self._services.channels)
