@@ -50,9 +50,10 @@ async def answer(
 async def command_only(
     services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability
 ) -> FastAnswer | None:
-    """Answer a quick command (帮助, 状态, 待确认, 重新发起, ...); None when the message is none."""
+    """Answer a quick command (帮助, 状态, 待确认, 重新发起, ...); None when the message is none, or answers a model."""
     account = services.settings.account(message.account_id)
-    command = fast_command(message, account.bot_name if account is not None else None)
+    name = account.bot_name if account is not None else None
+    command = fast_command(message, name)
     if command is None or command.only_if_parked:
         return None
     if command.name in ("pending", "reissue", "choose") and not capability.trusted:
@@ -60,8 +61,8 @@ async def command_only(
     if command.name == "pending":
         return FastAnswer((Reply(await services.confirm.list_text(where.tenant_id, where.conversation_id)),))
     if command.name == "choose":
-        number = int("".join(char for char in message.text if char.isdigit()) or 0)
-        return _said(await services.confirm.choose(_actor(message, where), number))
+        decided = await services.confirm.choose(_actor(message, where), int(normalize(message.text, name)[0][-1]))
+        return None if decided.outcome == "none" and services.settings.models else _said(decided)  # the model may have asked
     if command.name == "reissue":
         return _said(await services.confirm.reissue(_actor(message, where)))
     result: TurnResult = await answer_fast(services, command, message, where, capability)

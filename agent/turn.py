@@ -108,7 +108,7 @@ async def spoken_command(run: Run, text: str) -> TurnResult | None:
     """A quick command that was said instead of typed; typed ones are answered before any turn."""
     message = replace(run.message, kind="text", text=text)
     command = fast_command(message, bot_name(run))
-    if command is None or command.only_if_parked or command.name == "reissue":
+    if command is None or command.only_if_parked or command.name in ("reissue", "choose"):
         return None
     return await answer_fast(run.services, command, message, run.where, run.capability)
 

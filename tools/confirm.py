@@ -109,11 +109,11 @@ class Confirmations:
 
     async def choose(self, actor: Actor, number: int, *, bare: bool = False) -> Answer:
         """选 N: the call that the numbered answer means, proposed like any other. A ``bare`` number counts for a question
-        of the last minutes only; its outcome is "none" where there is none."""
+        of the last minutes only. The outcome is "none" where there is none."""
         now = self._clock.now_ms()
         found = await self._database.read(lambda c: choices.chosen(c, actor, number, now, bare=bare))
         if found is None:
-            return Answer(outcome="none") if bare else Answer(texts.CHOICE_NONE)
+            return Answer("" if bare else texts.CHOICE_NONE, outcome="none")
         tool, arguments = found
         context = self._contexts.of(_place(actor), inbound_seq=actor.inbound_seq)
         outcome = await self._registry.call(context, tool, arguments)

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 class Actor:
     """The person who answers, as the verified callback named them (C15), and the message they answer with.
 
-    ``said_at_ms`` is the platform's CreateTime (whole seconds) by our clock, ``received_at_ms`` our clock; ``menu_item_id`` is set when
-    a menu item was clicked (N-16).
+    ``said_at_ms`` is the platform's CreateTime (whole seconds) by our clock, ``received_at_ms`` when we got it; ``menu_item_id``
+    is set when a menu item was clicked (N-16).
     """
 
     tenant_id: str

@@ -199,3 +199,12 @@ async def test_asked_twice_is_asked_about_once(world: World) -> None:
     await world.propose(host="web-01")
     await world.propose(host="web-01")
     assert await world.states() == ["superseded", "pending"]
+
+
+async def test_a_number_may_answer_a_model(world: World) -> None:
+    """CNF-09: 选 2 with no question of ours is talk where a model may have asked; else one is told that nothing waits."""
+    said = await ask(world, "选 2")
+    assert said is not None
+    assert said.replies[0].text == "现在没有可以选的项，或者编号不在范围内。"
+    world.tools = world.open(models=({"name": "m", "base_url": "http://127.0.0.1:9/v1", "model": "m", "local": True},))
+    assert await ask(world, "选 2") is None
