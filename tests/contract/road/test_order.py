@@ -51,6 +51,32 @@ async def test_fragments_that_wait_together_are_one_turn(road: Road) -> None:
     assert [row.joined_seq for row in rows] == [None, None, rows[1].seq, rows[1].seq]
 
 
+async def test_fragments_of_one_slow_turn_get_one_receipt(road: Road) -> None:
+    """N-03: three messages of one breath are one turn: one receipt, not three, and one answer."""
+    first, rest = asyncio.Event(), asyncio.Event()
+
+    async def script(message: InboundMessage) -> TurnResult:
+        await (first if message.text == "先来" else rest).wait()
+        return TurnResult((Reply(f"答:{message.text}"),))
+
+    road.turns.script = script
+    begun = asyncio.create_task(road.say("先来"))
+    await road.until(lambda: _asked(road, 1))
+    fragments = [asyncio.create_task(road.say(text)) for text in ("帮我", "建个待办", "明天上午")]
+
+    async def stored() -> bool:
+        return len(await road.inbound()) == 4
+
+    await road.until(stored)
+    first.set()
+    await begun
+    told = await asyncio.gather(*fragments)
+    rest.set()
+    await road.until(lambda: _idle(road))
+    assert sorted(told) == ["", "", texts.RECEIPT]
+    assert [row.payload["text"] for row in await road.outgoing()][-1] == "答:帮我\n建个待办\n明天上午"
+
+
 async def _asked(road: Road, count: int) -> bool:
     return len(road.turns.asked) >= count
 
