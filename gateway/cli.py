@@ -70,6 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except OSError as error:
+        if error.filename is None:
+            raise  # not about a file: a mistake of ours, whose frames are wanted
+        print(f"没有成功：{error.filename} 不能读写：{error.strerror}（检查权限、磁盘空间，或换一个目录）", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 

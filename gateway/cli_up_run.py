@@ -167,7 +167,7 @@ def _simulator(plan: Plan) -> list[str]:
     return [
         *(sys.executable, "-m", "scripts.simulator"),
         *("--port", str(plan.sim_port), "--token", plan.token),
-        *("--callback-base", f"http://127.0.0.1:{plan.settings.http.port}"),
+        *("--callback-base", address(plan.settings.http)),
         *("--accounts", str(accounts), "--clock", str(clock), "--demo-dir", str(data_dir)),
     ]
 

@@ -36,7 +36,8 @@ def upgrade(url: str) -> str:
     try:
         before = _sqlite(Path(url.split("///", 1)[1])) if url.startswith("sqlite") else asyncio.run(_postgres(url))
     except (DBAPIError, OSError) as error:
-        raise DatabaseBusy(f"the database cannot be reached for migration: {type(error).__name__}") from None
+        reason = error.orig if isinstance(error, DBAPIError) else error.strerror
+        raise DatabaseBusy(f"the database cannot be reached for migration: {type(error).__name__}: {reason}") from None
     if before != HEAD:
         log(_logger, "database.migrated", from_revision=before or "empty", to_revision=HEAD)
     return before

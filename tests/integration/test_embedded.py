@@ -252,3 +252,14 @@ def test_a_port_that_is_taken_is_named_with_its_option(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"端口 {port} 已被别的程序占用" in done.stderr
     assert "--port" in done.stderr
+
+
+def test_a_data_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A file in its place refuses even root; the person is told which path and why, without a stack trace."""
+    blocked = tmp_path / "驿站 data"
+    blocked.write_text("a file")
+    command = [sys.executable, "-m", "gateway.cli", "up", "--demo", "--data-dir", str(blocked)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 1
+    assert f"{blocked} 不能读写" in done.stderr
+    assert "Traceback" not in done.stderr
