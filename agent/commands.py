@@ -9,6 +9,7 @@ from typing import Literal
 
 from agent import texts
 from agent.llm.base import ToolOffer
+from agent.llm.offline import everyday_first, example_sentences
 from agent.long_calls import receipt
 from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
@@ -24,7 +25,8 @@ CommandName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A recognized command. ``only_if_parked``: the word (a bare 1) counts only where an answer waits to be pulled."""
+    """A recognized command. ``only_if_parked``: the word (a bare number) counts only where something waits for it: an answer
+    to be pulled, a question to be answered."""
 
     name: CommandName
     only_if_parked: bool = False
@@ -36,6 +38,7 @@ _FAST: dict[str, Command] = {
     **dict.fromkeys(("停止", "stop", "停下", "停"), Command("stop")),
     **dict.fromkeys(("继续", "更多", "下一页", "more", "continue"), Command("pull")),
     "1": Command("pull", only_if_parked=True),
+    **{str(number): Command("choose", only_if_parked=True) for number in range(2, 10)},
     **dict.fromkeys(("工具", "tools", "工具列表"), Command("tools")),
     **dict.fromkeys(("待确认", "pending"), Command("pending")),
     **dict.fromkeys(("重新发起", "reissue"), Command("reissue")),
@@ -108,12 +111,14 @@ async def answer_fast(
 def help_text(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> str:
     """帮助: only what this person may use."""
     names: list[str] = ["status", "new_session", "stop", "pull", "retry"]
-    if _offers(services, message, where, capability):
+    offers = _offers(services, message, where, capability)
+    if offers:
         names += ["tools", "pending", "decide", "reissue", "undo"]
     if is_operator(services.settings, message):
         names.append("doctor")
-    lines = "\n".join(f"· {texts.HELP_LINES[name]}" for name in names)
-    return f"{texts.HELP_TITLE}\n{lines}"
+    lines = [texts.HELP_TITLE, *(f"· {texts.HELP_LINES[name]}" for name in names)]
+    examples = example_sentences(offers)
+    return "\n".join([*lines, texts.HELP_EXAMPLES.format(examples=examples)] if examples else lines)
 
 
 async def tools_text(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> str:
@@ -121,7 +126,7 @@ async def tools_text(services: AgentServices, message: InboundMessage, where: Co
     offers = _offers(services, message, where, capability)
     if not offers:
         return texts.TOOLS_NONE
-    return "\n".join([texts.TOOLS_TITLE, *(f"· {offer.can_do}" for offer in offers)])
+    return "\n".join([texts.TOOLS_TITLE, *(f"· {offer.can_do}" for offer in everyday_first(offers))])
 
 
 def _offers(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> list[ToolOffer]:

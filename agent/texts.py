@@ -5,8 +5,9 @@ from __future__ import annotations
 RULE_NOTICE_USER = "我没接大模型，只会几件固定的事：待办、提醒、查记录。回复「帮助」"
 RULE_NOTICE_CUSTOMER = "我没接大模型，只能回答常见问题。回复「帮助」"
 RULE_UNSURE = "这件事我没看懂，也不想乱猜。"
-RULE_CAN_DO = "我现在能帮你：\n{lines}\n直接用一句话说就行，例如「{example}」。"
-RULE_CAN_NOTHING = "我现在没有可用的工具。回复「帮助」看你能用的命令。"
+RULE_CAN_DO = "我现在能帮你：\n{lines}\n直接用一句话说就行，例如{examples}。"
+RULE_CAN_MORE = "· 还有 {count} 项，回复「工具」看全部"
+RULE_CAN_NOTHING = "请换个说法再问一次，或回复「帮助」看你能用的命令。"
 RULE_BOTH = "你是想「{first}」还是「{second}」？请说得具体一点。"
 RULE_GAVE_UP = "好的，先不做了。"
 RULE_NOTHING_TO_DROP = "现在没有要取消的事。"
@@ -17,11 +18,13 @@ SLOT_TIME = "什么时间？请告诉我{label}，例如「明天上午九点」
 SLOT_NUMBER = "请告诉我{label}的编号？"
 SLOT_CHOICE = "请选一个{label}：{options}"
 SLOT_AGAIN = "没看懂。"
+SLOT_UNKNOWN = "这里没有“{said}”。"
 RULE_HELLO = "你好。要办的事直接发给我就行，回复「帮助」看我能做什么。"
 RULE_WHO = "我是这里的自动助手，不是真人。"
 RULE_THANKS = "不客气。"
 
 HELP_TITLE = "你可以直接把要办的事发给我，也可以发这些命令："
+HELP_EXAMPLES = "要办的事直接说，例如{examples}。"
 HELP_LINES: dict[str, str] = {
     "help": "帮助：看我能做什么",
     "status": "状态：看有什么正在处理",

@@ -15,7 +15,7 @@ from typing import Any
 from agent import texts
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import find_intent
-from agent.llm.slots import choices, fill, is_only_time, is_time, label, missing, property_of, read_answer
+from agent.llm.slots import choices, fill, is_only_time, is_time, label, missing, property_of, read_answer, unknown_machine
 from agent.protocol import Deadline, SubjectKind
 from config.ids import new_id
 from memory.segment import Segmenter
@@ -30,6 +30,8 @@ _ABOUT = re.compile(r"^(?:什么是|啥是|什么叫|怎么用|如何使用)|是
 _RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
 _EDGES = " \t\r\n。.,，!！?？~～、"
 _ASKS = 2
+_SHOWN = 8
+_EVERYDAY = ("todo_create", "reminder_create", "todo_list", "reminder_list", "send_message", "todo_finish")
 
 
 @dataclass(slots=True)
@@ -71,7 +73,11 @@ class RuleModel:
             return self._say(texts.RULE_NOTHING_TO_DROP)
         intent = find_intent(text, tools, self.segmenter)
         if intent.best is not None:
-            return self._propose(intent.best, fill(text, intent.best, self.now))
+            values = fill(text, intent.best, self.now)
+            unknown = unknown_machine(text, intent.best, values)
+            if unknown is not None:
+                return self._ask(intent.best, values, unknown[0], 1, texts.SLOT_UNKNOWN.format(said=unknown[1][:40]))
+            return self._propose(intent.best, values)
         if _RECORD.search(bare):
             return self._say(self._extract(text, messages))
         if intent.rivals:
@@ -114,7 +120,7 @@ class RuleModel:
         self.state.pop("slots", None)
         return ModelReply("", (ToolCall(new_id("call"), offer.name, json.dumps(values, ensure_ascii=False)),))
 
-    def _ask(self, offer: ToolOffer, values: dict[str, Any], name: str, times: int) -> ModelReply:
+    def _ask(self, offer: ToolOffer, values: dict[str, Any], name: str, times: int, before: str = "") -> ModelReply:
         self.state["slots"] = {"tool": offer.name, "args": values, "ask": name, "times": times}
         schema = property_of(offer, name)
         options = choices(schema)
@@ -126,7 +132,7 @@ class RuleModel:
             question = texts.SLOT_TIME.format(label=label(name, schema))
         else:
             question = texts.SLOT_ASK.format(label=label(name, schema))
-        return self._say(question if times == 1 else texts.SLOT_AGAIN + question)
+        return self._say(before + question if times == 1 else texts.SLOT_AGAIN + question)
 
     def _extract(self, text: str, messages: Sequence[ChatMessage]) -> str:
         """What the person said about it earlier in this conversation, word for word; nothing made up."""
@@ -167,11 +173,23 @@ def _trailing_results(messages: Sequence[ChatMessage]) -> list[str]:
     return results[::-1]
 
 
+def everyday_first(tools: Sequence[ToolOffer]) -> list[ToolOffer]:
+    """The tools as a person is told of them: what most people ask for first, then the others in their order."""
+    return sorted(tools, key=lambda tool: _EVERYDAY.index(tool.name) if tool.name in _EVERYDAY else len(_EVERYDAY))
+
+
+def example_sentences(tools: Sequence[ToolOffer], count: int = 2) -> str:
+    """Sentences to try, in quotation marks: 「…」「…」; empty without tools."""
+    shown = [tool.examples[0] for tool in everyday_first(tools) if tool.examples][:count]
+    return "".join(f"「{sentence}」" for sentence in shown)
+
+
 def can_do(tools: Sequence[ToolOffer], *, unsure: bool = True) -> str:
     """What this person may ask for; what somebody is told whom the rules do not understand (``unsure``) or who asks."""
     if not tools:
         return f"{texts.RULE_UNSURE if unsure else ''}{texts.RULE_CAN_NOTHING}"
-    lines = "\n".join(f"· {tool.can_do}" for tool in tools[:8])
-    example = next((tool.examples[0] for tool in tools if tool.examples), "帮助")
-    able = texts.RULE_CAN_DO.format(lines=lines, example=example)
+    lines = [f"· {tool.can_do}" for tool in everyday_first(tools)]
+    if len(lines) > _SHOWN + 1:
+        lines[_SHOWN:] = [texts.RULE_CAN_MORE.format(count=len(lines) - _SHOWN)]
+    able = texts.RULE_CAN_DO.format(lines="\n".join(lines), examples=example_sentences(tools) or "「帮助」")
     return f"{texts.RULE_UNSURE}\n{able}" if unsure else able

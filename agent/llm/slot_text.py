@@ -25,6 +25,8 @@ _PERSON = re.compile(
     r"(?:转告|告诉|通知|发给|给|@)(?P<value>[A-Za-z][A-Za-z0-9_.-]{1,31}|[\u4e00-\u9fff]{2,4}?)"
     r"(?:发(?:一?[个条])?(?:消息|信息|微信)(?:说|讲)?|说(?:一声|一下)?|(?:发|一下|一声)?(?=[:,，。\s]|$|明|后|今|下|会|我))"
 )
+_NOBODY = frozenset({"同事", "别人", "他", "她", "人", "谁", "某人", "对方"})
+"""Words in a person's place that name nobody."""
 _SEARCHED = re.compile(r"(?:包含|含有|关键字是?|搜索?一?下?|里面?的|有没有)\s*(?P<value>[^\s，,。的?？]{1,100})")
 _AFTER_COLON = re.compile(r"(?<!\d)[::]\s*(.+)$", re.DOTALL)
 _EMPTY_WORDS = re.compile(rf"(?:之?前|以?内)?(?:要|得|必须)?(?:完成|搞定|做完|做好|提交|交|弄完)?|{_MAKE.pattern}|每|的")
@@ -42,7 +44,8 @@ def read_texts(plain: str, offer: ToolOffer, properties: Mapping[str, Mapping[st
         and not re.search(r"host|server|machine|device|(?:^|_)id$", name)
     ]
     for name in [one for one in free if one in _PERSON_NAMES]:
-        take(filled, name, _group(_PERSON, plain))
+        who = _group(_PERSON, plain)
+        take(filled, name, None if who is None or who[0] in _NOBODY else who)
     for name in [one for one in free if one in _SEARCH_NAMES]:
         take(filled, name, _group(_SEARCHED, plain))
     open_names = [name for name in free if name in offer.parameters.get("required", ()) and name not in filled.values]

@@ -97,12 +97,25 @@ def read_typed(
         return _number(plain, schema, taken)
     if kind == "string" and schema.get("pattern"):
         return _patterned(plain, str(schema["pattern"]), taken)
-    if kind == "string" and re.search(r"host|server|machine|device", name):
-        for match in _IDENTIFIER.finditer(plain):
-            if not overlaps(match.span(), taken) and re.search(r"\d|-", match.group()):
-                return match.group(), match.span()
+    if kind == "string" and is_machine(name):
+        found = machine_in(plain, taken)
+        if found is not None:
+            return found
         if re.search("本机|这台机器|local", plain):
             return "local", None
+    return None
+
+
+def is_machine(name: str) -> bool:
+    """Whether a parameter of this name is a machine."""
+    return re.search(r"host|server|machine|device", name) is not None
+
+
+def machine_in(plain: str, taken: Sequence[tuple[int, int]]) -> tuple[str, tuple[int, int]] | None:
+    """The first machine's name (web-01, 192.0.2.1) in a sentence, and where."""
+    for match in _IDENTIFIER.finditer(plain):
+        if not overlaps(match.span(), taken) and re.search(r"\d|-", match.group()):
+            return match.group(), match.span()
     return None
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from agent.llm.base import ToolOffer
 from agent.llm.slot_schema import choices, flat, is_time, label, missing, properties_of, property_of
 from agent.llm.slot_text import read_texts, unquote
-from agent.llm.slot_values import Filled, read_enum, read_time, read_typed, stamp, take
+from agent.llm.slot_values import Filled, is_machine, machine_in, read_enum, read_time, read_typed, stamp, take
 from memory.moments import find_moment
 
-__all__ = ["choices", "fill", "is_only_time", "is_time", "label", "missing", "property_of", "read_answer"]
+__all__ = ["choices", "fill", "is_only_time", "is_time", "label", "missing", "property_of", "read_answer", "unknown_machine"]
 
 
 _YES = re.compile(r"^(?:是|要|需要|开|打开|对|true|yes)")
@@ -49,6 +49,15 @@ def _as_typed(value: Any, plain: str, text: str) -> Any:
     """Words that were read from the folded text, with the person's own punctuation."""
     at = plain.find(value) if isinstance(value, str) else -1
     return value if at < 0 else text[at : at + len(value)]
+
+
+def unknown_machine(text: str, offer: ToolOffer, values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """A machine the sentence names that is none of the tool's choices, and its parameter: never another one instead."""
+    for name, schema in properties_of(offer).items():
+        if name not in values and "enum" in schema and is_machine(name):
+            found = machine_in(unicodedata.normalize("NFKC", text), [])
+            return None if found is None else (name, found[0])
+    return None
 
 
 def is_only_time(text: str, now: datetime) -> bool:

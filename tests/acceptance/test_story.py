@@ -71,7 +71,7 @@ def test_asked_changed_confirmed_in_words_then_reminded(stage: Stage) -> None:
     assert stage.ask(ZHANGSAN, "确认 1") == "这项已经被新的内容替换，没有执行：建待办：web-01的内存告警"
     assert todos(stage, ZHANGSAN) == []
     told = stage.told(ZHANGSAN, "确认 2", "已建待办")
-    assert told.startswith(f"已建待办 #1：web-01的内存告警，{after_tomorrow} 提醒你\n查看：http://127.0.0.1:")
+    assert told.startswith(f"已建待办 #1：web-01的内存告警，{after_tomorrow}提醒你\n查看：http://127.0.0.1:")
     again = stage.told(ZHANGSAN, "确认 2", "已经执行过了")
     assert "不会重复执行" in again
     assert todos(stage, ZHANGSAN) == ["#1 web-01的内存告警"]
@@ -143,6 +143,52 @@ def test_the_report_is_for_the_operator(stage: Stage) -> None:
         assert refused == "「诊断」只有管理员能用。回复「帮助」看你能用的命令。"
     worker = (stage.demo.data_dir / "logs" / "worker.log").read_text("utf-8")
     assert '"doctor"' in worker, "the job ran in the worker"
+
+
+def test_an_answer_the_window_closed_on_comes_with_the_next_message(stage: Stage) -> None:
+    """45015: the late answer is kept and follows as soon as the person writes again; nothing is lost, nothing comes twice."""
+    who = ("mp-main", "oW1")
+    stage.ask(who, "我的会员号是M515")
+    before = stage.last(who)
+    stage.slow_model(5500)
+    stage.call("POST", "faults", {"name": "errcode", "value": 45015, "count": 1, "path": "message/custom/send"})
+    stage.say(who, "我刚才说过的会员号是什么")
+    wait(lambda: any(call["errcode"] == 45015 for call in stage.calls("mp-main", "message/custom/send")))
+    stage.slow_model(0)
+    assert not any("M515" in text for text in stage.texts(who, before))
+    stage.ask(who, "在吗")
+    stage.seen(who, "M515", before)
+    stage.ask(who, "在吗")
+    assert sum("M515" in text for text in stage.texts(who, before)) == 1
+
+
+def test_an_address_that_is_not_allowed(stage: Stage) -> None:
+    """60020: the operators' group is told which address to add; the waiting person is told at their next message; the answer
+    follows by itself once it is allowed."""
+    before = stage.last(WANGWU)
+    stage.ask(WANGWU, "我的车牌是京A12345")
+    stage.call("POST", "faults", {"name": "ip_blocked", "account": "wecom-main"})
+    stage.slow_model(5500)
+    stage.say(WANGWU, "我刚才说过的车牌是什么")
+    wait(lambda: any("203.0.113.7" in (item["text"] or "") for item in stage.call("GET", "inbox?account=group")))
+    stage.slow_model(0)
+    assert "管理员已收到通知，恢复后会自动发给你" in stage.ask(WANGWU, "在吗")
+    stage.call("POST", "faults", {"clear": True})
+    stage.seen(WANGWU, "“我的车牌是京A12345”", before)
+
+
+def test_stopped_and_tried_again(stage: Stage) -> None:
+    """停止 ends what is slow and says so; 重试 does it once more."""
+    before = stage.last(LISI)
+    stage.ask(LISI, "我的杯子是蓝色的")
+    stage.slow_model(20_000)
+    said = stage.say(LISI, "我刚才说过的杯子是什么颜色", wait=False)
+    wait(lambda: stage.call("GET", f"exchanges/{said['exchange']}")["state"] == "done")
+    assert "我刚才说过的杯子是什么颜色" in stage.ask(LISI, "状态")
+    assert stage.ask(LISI, "停止") == "好的，正在停下 1 项。"
+    stage.seen(LISI, "已停下，“我刚才说过的杯子是什么颜色”没有做完。", before)
+    stage.slow_model(0)
+    assert "“我的杯子是蓝色的”" in stage.told(LISI, "重试", "蓝色")
 
 
 def test_the_link_expires(stage: Stage) -> None:

@@ -34,7 +34,7 @@ async def test_a_todo_with_its_page(office: Office) -> None:
     assert prompt.text.splitlines()[2:4] == ["标题：“web-01的内存告警”", "提醒时间：2023-11-16 09:00（周四）"]
     said = await office.do("todo_create", title="web-01的<b>内存</b>告警", remind_at="2023-11-16T09:00:00+08:00")
     first, link = said.split("\n查看：")
-    assert first == "已建待办 #1：web-01的<b>内存</b>告警，2023-11-16 09:00（周四） 提醒你"
+    assert first == "已建待办 #1：web-01的<b>内存</b>告警，2023-11-16 09:00（周四）提醒你"
     token = link.removeprefix("https://bot.example.com/t/")
     assert len(token) == 22
     page = await todo_page(office.database, office.clock, token)

@@ -36,6 +36,7 @@ async def assistant(tmp_path: Path) -> AsyncIterator[Assistant]:
         ("继续", "pull"),
         ("更多", "pull"),
         ("１", "pull"),
+        ("2", "choose"),
         ("工具", "tools"),
         ("待确认", "pending"),
     ],
@@ -44,7 +45,7 @@ async def test_fast_words(assistant: Assistant, text: str, name: str) -> None:
     command = fast_command(assistant.message(text))
     assert command is not None
     assert command.name == name
-    assert command.only_if_parked == (text == "１")
+    assert command.only_if_parked == (text in ("１", "2"))
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def offers() -> list[ToolOffer]:
 
 
 OFFERS = offers()
+EXAMPLE = {offer.name: offer.examples[0] for offer in OFFERS if offer.examples}
 EXAMPLES = [(offer.name, example) for offer in OFFERS for example in offer.examples]
 
 
@@ -150,6 +151,30 @@ async def test_unsure_says_what_it_can_do_and_calls_nothing(segmenter: Segmenter
     assert reply.tool_calls == ()
     assert texts.RULE_UNSURE in reply.text
     assert "· 建待办" in reply.text or "建" in reply.text
+
+
+async def test_unsure_shows_everyday_things_first_and_says_that_there_are_more(segmenter: Segmenter) -> None:
+    """The way out of a dead end: what most people ask for, sentences to try, and where the rest is listed."""
+    told = (await Talk(segmenter).say("asdfghjkl")).text
+    assert "我现在能帮你：\n· 建待办\n· 设提醒\n· 查待办\n· 查提醒\n· 给同事发消息\n· 完成待办\n" in told
+    assert f"· 还有 {len(OFFERS) - 8} 项，回复「工具」看全部" in told
+    assert told.endswith(f"例如「{EXAMPLE['todo_create']}」「{EXAMPLE['reminder_create']}」。")
+
+
+async def test_a_machine_that_is_not_there_is_not_taken_for_another(segmenter: Segmenter) -> None:
+    """S001-52: whoever asks for web-99 is not told how this host is."""
+    talk = Talk(segmenter)
+    told = await talk.say("查服务器状态 web-99")
+    assert told.tool_calls == ()
+    assert "这里没有“web-99”。请选一个主机：" in told.text
+    assert called(await talk.say("web-01")) == ("server_status", {"host": "web-01"})
+    assert called(await Talk(segmenter).say("查服务器状态")) == ("server_status", {})
+
+
+async def test_nobody_in_particular_is_asked_for(segmenter: Segmenter) -> None:
+    """「给同事发消息」 names no colleague."""
+    talk = Talk(segmenter)
+    assert (await talk.say("给同事发消息")).text.endswith("请告诉我：收件人？")
 
 
 async def test_slots_are_asked_one_by_one_and_kept(segmenter: Segmenter) -> None:
