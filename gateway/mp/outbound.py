@@ -18,7 +18,7 @@ from gateway.split import truncate
 MEDIA_LIMITS_BYTES = {"image": 10_485_760, "voice": 2_097_152, "video": 10_485_760}
 OFFER_BYTES = 64
 """Left free in each message of several, for the line that offers the rest (an account without push hands out one a time)."""
-_OPEN_ID = re.compile(r"[A-Za-z0-9_-]{6,64}")
+_OPEN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MENU_ITEMS = 10
 
 

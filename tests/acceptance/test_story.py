@@ -127,7 +127,7 @@ def test_a_follower_is_told_politely_that_it_cannot(stage: Stage, who: Person) -
     """N-12: on Official Accounts nothing is proposed to a customer, and 确认 confirms nothing."""
     before = stage.last(who)
     answer = stage.told(who, SENTENCE, "帮助")
-    assert "没有可用的工具" in answer
+    assert "没看懂" in answer
     assert "没有等你确认的操作" in stage.told(who, "确认", "确认")
     assert not any("即将执行" in text for text in stage.texts(who, before))
 

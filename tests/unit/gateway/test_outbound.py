@@ -246,6 +246,12 @@ def test_an_official_account_message_has_one_follower(users: tuple[str, ...]) ->
         mp.request(part, Target(users=users), key="k")
 
 
+@pytest.mark.parametrize("open_id", ["o1", "oA-_9", OPEN_ID])
+def test_whoever_wrote_can_be_answered(open_id: str) -> None:
+    """An openid's length is the platform's business: an answer to somebody who wrote is never dropped for it."""
+    assert mp.request(Part("text", {"text": {"content": "好"}}, "好"), Target(users=(open_id,)), key="k")["touser"] == open_id
+
+
 def test_a_template_message() -> None:
     data = {"template_id": "T1", "data": {"keyword1": {"value": "巧克力\u202e"}, "keyword2": 39.8}, "url": "https://e.com"}
     (part,) = _mp(Reply(kind="template", data=data))
