@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply
 from config.columns import table_of
@@ -60,6 +60,14 @@ def store_answer(
     ended = {"ended": list(seqs), "as": status, "group": group, "code": error_code, "now": now_ms}
     connection.execute(_END, ended)
     return Stored(group, reserved=group is not None and reserve_ms > 0)
+
+
+def stored_before(connection: Connection, seq: int) -> Stored | None:
+    """What an earlier try stored for the inbound row ``seq``, whose commit was done though it seemed to fail; else None."""
+    row = connection.execute(select(_INBOUND.c.status, _INBOUND.c.answer_group).where(_INBOUND.c.seq == seq)).one()
+    if row.status in ("received", "running"):
+        return None
+    return Stored(row.answer_group, reserved=row.answer_group is not None)
 
 
 def store_job(

@@ -12,8 +12,9 @@ from sqlalchemy import Connection
 
 from config.clock import Clock
 from config.database import Database
-from config.errors import DatabaseBusy, YizhanError
+from config.errors import YizhanError
 from config.logging import get_logger, log
+from config.patience import write_patiently
 from gateway import outbox_claims, texts
 from gateway.account_state import record_capability, set_trouble, store_account
 from gateway.alerts import Alerts
@@ -29,7 +30,6 @@ from gateway.throttle import Throttle
 
 _logger = get_logger(__name__)
 _SEND_S = 60.0
-_SETTLE_RETRIES_S = (0.1, 0.3, 1.0, 3.0)
 Observe = Callable[[str, str, str], None]
 """Told after every attempt: (account id, action, status)."""
 
@@ -69,7 +69,7 @@ class Sender:
         wait_ms = await self._throttle.take(row["account_id"], channel.platform, target)
         if wait_ms > 0:
             due = self._clock.now_ms() + wait_ms
-            await self._write(lambda c: outbox_claims.put_back(c, claim, due))
+            await write_patiently(self._database, lambda c: outbox_claims.put_back(c, claim, due))
             log(_logger, "outbox.paced", account=row["account_id"], group=row["group_id"], wait_ms=wait_ms)
             return
         frozen = await self._frozen(claim, channel, target)
@@ -85,7 +85,7 @@ class Sender:
         if channel is None or (never_sent and row["attempts"] <= 1):
             after: Status = "pending" if never_sent else "unknown"
             due = self._clock.now_ms() if never_sent else None
-            await self._write(lambda c: outbox_claims.settle(c, claim, after, {"next_attempt_at_ms": due}))
+            await write_patiently(self._database, lambda c: outbox_claims.settle(c, claim, after, {"next_attempt_at_ms": due}))
             return
         attempt = self._attempt(row, channel, target_of(row), _Frozen(b"", row["duplicate_check"], row["frozen_at_ms"] or 0))
         if never_sent:  # a message that ends every process that tries it is not tried at once for ever
@@ -98,7 +98,7 @@ class Sender:
         row = claim.row
         if row["request"] is not None:
             kept = _Frozen(row["request"], row["duplicate_check"], row["frozen_at_ms"])
-            return kept if await self._write(lambda c: outbox_claims.still_held(c, claim)) else None
+            return kept if await write_patiently(self._database, lambda c: outbox_claims.still_held(c, claim)) else None
         part = await self._part(row, channel)
         check = target.webhook is None and channel.send_handle(row["kind"])
         try:
@@ -116,7 +116,9 @@ class Sender:
             await self._conclude(claim, channel, target, _Frozen(b"", False, self._clock.now_ms()), outcome, context)
             return None
         now = self._clock.now_ms()
-        held = await self._write(lambda c: outbox_claims.freeze(c, claim, body, duplicate_check=check, now_ms=now))
+        held = await write_patiently(
+            self._database, lambda c: outbox_claims.freeze(c, claim, body, duplicate_check=check, now_ms=now)
+        )
         return _Frozen(body, check, now) if held else None
 
     async def _part(self, row: Mapping[str, Any], channel: Channel) -> Part:
@@ -179,7 +181,7 @@ class Sender:
         )
 
     async def _store(self, claim: Claimed, verdict: Verdict) -> None:
-        held = await self._write(lambda c: self._apply(c, claim, verdict))
+        held = await write_patiently(self._database, lambda c: self._apply(c, claim, verdict))
         row, values = claim.row, verdict.values
         if self._observe is not None:
             self._observe(row["account_id"], verdict.action.value, verdict.after)
@@ -224,15 +226,6 @@ class Sender:
             self._alerts.tell(connection, account, Alert("pull-only", texts.PULL_ONLY))
         if verdict.alert is not None:
             self._alerts.tell(connection, account, verdict.alert)
-
-    async def _write(self, fn: Callable[[Connection], bool]) -> bool:
-        for pause_s in _SETTLE_RETRIES_S:
-            try:
-                return await self._database.write(fn)
-            except DatabaseBusy as error:
-                log(_logger, "outbox.database_busy", logging.WARNING, code=error.code)
-                await asyncio.sleep(pause_s)
-        return await self._database.write(fn)
 
 
 def target_of(row: Mapping[str, Any]) -> Target:

@@ -8,19 +8,23 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, select, update
 
 from agent.protocol import Conversation, Reply, TurnResult
 from config import lease
+from config.claim import Claim
 from config.columns import table_of
 from config.errors import FenceLost, YizhanError
+from config.lease import Leased
 from config.logging import get_logger, log
+from config.patience import write_patiently
 from config.ports import Draft
 from gateway import texts
 from gateway.models import Inbound, Job
-from gateway.turns import StopFlag
+from gateway.turns import MAX_ATTEMPTS, MAX_DEATHS, StopFlag, stop_when_lost
 from memory.models import Conversation as ConversationRow
 
 if TYPE_CHECKING:
@@ -30,10 +34,6 @@ JOB = table_of(Job)
 _INBOUND = table_of(Inbound)
 _CONVERSATION = table_of(ConversationRow)
 OPEN = ("queued", "running")
-MAX_ATTEMPTS = 2
-MAX_DEATHS = 5
-"""N-07: two attempts that fail by themselves, or five whose process died."""
-
 _LOOK_S = 1.0
 _logger = get_logger(__name__)
 
@@ -138,16 +138,17 @@ class JobRunner:
             return
         started = time.monotonic()
         log(_logger, "job.started", job=job_id, name=claimed.row["name"], attempt=claimed.row["attempts"] + 1)
-        stop, lost = StopFlag(), asyncio.Event()
-        heart = asyncio.create_task(self._heartbeat(claimed, stop, lost))
+        stop = StopFlag()
+        claim = Claim(services.database, Leased(JOB, JOB.c.id == job_id), services.owner, claimed.fence, name=job_id)
+        watching = [asyncio.create_task(self._watch(job_id, stop)), asyncio.create_task(stop_when_lost(claim, stop))]
         try:
             outcome = await self._attempt(claimed, stop)
         except FenceLost:
             outcome = "fence_lost"
         finally:
-            heart.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await heart
+            claim.close()
+            for task in watching:
+                task.cancel()
         log(_logger, "job.ended", job=job_id, outcome=outcome, took_ms=int((time.monotonic() - started) * 1000))
 
     async def _attempt(self, claimed: Claimed, stop: StopFlag) -> str:
@@ -166,7 +167,8 @@ class JobRunner:
             return "given_back"
         except Exception as error:  # noqa: BLE001 -- the job's boundary: whatever failed is this attempt's failure
             return await self._failed(claimed, error)
-        group, status = await self._services.database.write(lambda connection: self._settle(connection, claimed, result, stop))
+        settle = partial(self._settle, claimed=claimed, result=result)
+        group, status = await write_patiently(self._services.database, settle)
         await self._told(group)
         return status
 
@@ -177,14 +179,14 @@ class JobRunner:
         attempts = job["attempts"] + 1
 
         def write(connection: Connection) -> str | None:
-            lease.check(connection, JOB, JOB.c.id == job["id"], claimed.fence)
+            _still_running(connection, claimed)
             if attempts >= MAX_ATTEMPTS:
                 return self._bury(connection, job, code, attempts=attempts)
             again = {"status": "queued", "attempts": attempts, "lease_owner": None, "lease_until_ms": None, "error_code": code}
             connection.execute(update(JOB).where(JOB.c.id == job["id"]).values(**again))
             return None
 
-        group = await self._services.database.write(write)
+        group = await write_patiently(self._services.database, write)
         if attempts >= MAX_ATTEMPTS:
             await self._told(group)
             return "dead"
@@ -195,30 +197,14 @@ class JobRunner:
         if group is not None:
             await self._services.bell.ring("outbox", group)
 
-    async def _heartbeat(self, claimed: Claimed, stop: StopFlag, lost: asyncio.Event) -> None:
-        """Renew every 5 s, look for the cancel flag every second; stop the work when the claim is gone."""
-        held_until = time.monotonic() + lease.TTL_MS / 1000
-        renew_at = time.monotonic() + lease.RENEW_S
-        database, where, owner = self._services.database, JOB.c.id == claimed.row["id"], self._services.owner
-        while True:
+    async def _watch(self, job_id: str, stop: StopFlag) -> None:
+        """Look for the cancel flag every second; a busy database is asked again."""
+        asked = select(JOB.c.cancel_requested).where(JOB.c.id == job_id)
+        while not stop.requested:
             await asyncio.sleep(_LOOK_S)
-            now = time.monotonic()
-            try:
-                if now >= renew_at:
-                    if not await database.write(lambda c: lease.renew(c, JOB, where, owner, claimed.fence)):
-                        break
-                    renew_at, held_until = now + lease.RENEW_S, now + lease.TTL_MS / 1000
-                cancel = await self._services.database.read(
-                    lambda c: c.execute(select(JOB.c.cancel_requested).where(where)).scalar()
-                )
-                if cancel:
+            with contextlib.suppress(YizhanError):
+                if await self._services.database.read(lambda c: c.execute(asked).scalar()):
                     stop.set()
-            except YizhanError:
-                if time.monotonic() > held_until:
-                    break
-        lost.set()
-        stop.set()
-        log(_logger, "job.lease_lost", logging.WARNING, job=claimed.row["id"])
 
     # transactions -----------------------------------------------------------------------------------------------------
     def _claim(self, connection: Connection, job_id: str) -> Claimed | None:
@@ -239,9 +225,9 @@ class JobRunner:
             return Claimed(row, fence, True, self._bury(connection, row, "died", deaths=row["deaths"] + died))
         return Claimed(row, fence)
 
-    def _settle(self, connection: Connection, claimed: Claimed, result: TurnResult, stop: StopFlag) -> tuple[str | None, str]:
+    def _settle(self, connection: Connection, claimed: Claimed, result: TurnResult) -> tuple[str | None, str]:
         job = claimed.row
-        lease.check(connection, JOB, JOB.c.id == job["id"], claimed.fence)
+        _still_running(connection, claimed)
         for change in result.writes:
             change(connection)
         group = None
@@ -294,6 +280,11 @@ def job_draft(job: Mapping[str, Any], reply: Reply, key: str, label: str | None,
         action_id=reply.action_id,
         final=final,
     )
+
+
+def _still_running(connection: Connection, claimed: Claimed) -> None:
+    """Raise FenceLost unless the job is still ours and not settled: also for a second try of a commit that was done."""
+    lease.check(connection, JOB, and_(JOB.c.id == claimed.row["id"], JOB.c.status == "running"), claimed.fence)
 
 
 def _give_back(connection: Connection, job_id: str, fence: int) -> None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
 from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.protocol import InboundMessage
 from config import lease
+from config.claim import Claim
 from config.columns import table_of
 from config.database import Database
-from config.errors import YizhanError
 from config.ids import new_id
-from config.logging import get_logger, log
 from gateway.models import Inbound
 from memory.keys import conversation_id
 from memory.models import Conversation as ConversationRow
@@ -23,7 +19,6 @@ from memory.models import Session
 _CONVERSATION = table_of(ConversationRow)
 _SESSION = table_of(Session)
 _INBOUND = table_of(Inbound)
-_logger = get_logger(__name__)
 
 
 _TOUCH = (
@@ -102,50 +97,9 @@ def release_if_idle(connection: Connection, conversation: str, fence: int) -> bo
     return connection.execute(_RELEASE_IF_IDLE, {"conversation": conversation, "held": fence}).rowcount == 1
 
 
-class Claim:
-    """A held claim: renews itself every 5 s and tells when it was lost."""
+class ConversationClaim(Claim):
+    """The held claim of a conversation."""
 
     def __init__(self, database: Database, conversation: str, owner: str, fence: int) -> None:
+        super().__init__(database, _CLAIM, owner, fence, name=conversation, given={"conversation": conversation})
         self.conversation = conversation
-        self.owner = owner
-        self.fence = fence
-        self.lost = asyncio.Event()
-        self._database = database
-        self._on_renew: list[Callable[[Connection], None]] = []
-        self._renewer = asyncio.create_task(self._renew())
-
-    def also(self, work: Callable[[Connection], None]) -> None:
-        """Run ``work`` in every renewal's transaction (looking for a stop request)."""
-        self._on_renew.append(work)
-
-    def forget(self) -> None:
-        """Drop what ``also`` added; the next turn brings its own."""
-        self._on_renew.clear()
-
-    def close(self) -> None:
-        """Stop renewing; the lease runs out or was released."""
-        self._renewer.cancel()
-
-    async def release(self) -> None:
-        """Stop renewing and give the claim back."""
-        self.close()
-        await self._database.write(lambda connection: _CLAIM.release(connection, self.fence, {"conversation": self.conversation}))
-
-    async def _renew(self) -> None:
-        while not self.lost.is_set():
-            await asyncio.sleep(lease.RENEW_S)
-            try:
-                held = await self._database.write(self._renew_once)
-            except YizhanError as error:
-                log(_logger, "claim.renew_failed", conversation=self.conversation, code=error.code)
-                continue
-            if not held:
-                log(_logger, "claim.lost", conversation=self.conversation, fence=self.fence)
-                self.lost.set()
-
-    def _renew_once(self, connection: Connection) -> bool:
-        held = _CLAIM.renew(connection, self.owner, self.fence, given={"conversation": self.conversation})
-        if held:
-            for work in self._on_renew:
-                work(connection)
-        return held

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import Connection, select
@@ -13,17 +13,19 @@ from sqlalchemy import Connection, select
 from agent.protocol import Deadline, Reply, TurnResult
 from agent.services import AgentServices
 from agent.turn import run_turn
+from config.claim import Claim
 from config.columns import table_of
-from config.errors import FenceLost, YizhanError
+from config.errors import DatabaseBusy, FenceLost, YizhanError
 from config.ids import new_id
 from config.logging import get_logger, log
+from config.patience import write_patiently
 from gateway import texts
-from gateway.answers import Stored, store_answer, store_job
+from gateway.answers import Stored, store_answer, store_job, stored_before
 from gateway.batches import Batch, Held, take_batch
 from gateway.capabilities import Capabilities
 from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
-from gateway.sessions import Claim, check_fence, claim_conversation, release_if_idle
+from gateway.sessions import ConversationClaim, check_fence, claim_conversation, release_if_idle
 from gateway.slots import FairSlots
 from gateway.waiters import Waiters
 
@@ -31,6 +33,7 @@ _ROW = table_of(Inbound)
 _logger = get_logger(__name__)
 MAX_ATTEMPTS = 2
 MAX_DEATHS = 5
+"""N-07: two attempts that fail by themselves, or five whose process died."""
 _CLAIM_RETRIES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
 
 
@@ -128,7 +131,7 @@ class TurnRunner:
         held = held or await self._claim(conversation)
         if held is None:
             return
-        claim, batch = Claim(self._database, conversation, self.owner, held.fence), held.batch
+        claim, batch = ConversationClaim(self._database, conversation, self.owner, held.fence), held.batch
         released = False
         try:
             while not claim.lost.is_set():
@@ -149,7 +152,7 @@ class TurnRunner:
             if not released:
                 await self._give_back(claim)
 
-    async def _give_back(self, claim: Claim) -> None:
+    async def _give_back(self, claim: ConversationClaim) -> None:
         """Release early so another process need not wait for the lease to run out."""
         with contextlib.suppress(YizhanError):
             await asyncio.shield(claim.release())
@@ -167,14 +170,14 @@ class TurnRunner:
                 await asyncio.sleep(pause_s)
         return None
 
-    async def _run(self, claim: Claim, batch: Batch) -> bool:
+    async def _run(self, claim: ConversationClaim, batch: Batch) -> bool:
         """One turn from its messages to its committed answer; True when the claim was given back with it."""
         stop = StopFlag()
         if batch.stop_requested:
             stop.set()
         claim.also(lambda connection: _look_for_stop(connection, batch.seqs, stop))
         self._stops[claim.conversation] = stop
-        lost = asyncio.create_task(_stop_when_lost(claim, stop))
+        lost = asyncio.create_task(stop_when_lost(claim, stop))
         try:
             if batch.deaths >= MAX_DEATHS:
                 result = _dead(batch)
@@ -202,53 +205,53 @@ class TurnRunner:
                 code = error.code if isinstance(error, YizhanError) else type(error).__name__
                 log(_logger, "turn.failed", seq=batch.seqs[0], attempt=attempts, code=code)
                 if attempts >= MAX_ATTEMPTS:
-                    return replace(_dead(batch), error_code=code)
+                    return _dead(batch, code)
 
-    async def _commit(self, claim: Claim, batch: Batch, result: TurnResult) -> bool:
-        capability = self._capabilities.of(batch.where.account_id)
-        now = self._services.clock.now_ms()
-
-        def write(connection: Connection) -> tuple[Stored, bool]:
-            check_fence(connection, claim.conversation, claim.fence)
-            for change in result.writes:
-                change(connection)
-            stored = store_answer(
-                connection,
-                self._outbox,
-                batch.where,
-                batch.message,
-                batch.seqs,
-                result.replies,
-                capability=capability,
-                reserve_ms=self._waiters.reserve_ms(batch.seqs),
-                status=_status(result),
-                now_ms=now,
-                error_code=result.error_code,
-            )
-            if result.job is not None:
-                job = store_job(connection, batch.where, result.job, batch.seqs[0], now)
-                stored = replace(stored, job_id=job)
-            return stored, release_if_idle(connection, claim.conversation, claim.fence)
-
+    async def _commit(self, claim: ConversationClaim, batch: Batch, result: TurnResult) -> bool:
+        """Store the answer and tell whoever waits; True when the claim was given back with it."""
         self._again.pop(claim.conversation, None)
-        stored, released = await self._write_answer(write, batch)
+        try:
+            stored, released = await self._store(claim, batch, result)
+        except (FenceLost, DatabaseBusy):
+            raise
+        except Exception as error:  # noqa: BLE001 -- what cannot be stored never can be: the turn is not run again for it
+            log(_logger, "turn.not_storable", logging.ERROR, seq=batch.seqs[0], error=error)
+            result = _dead(batch, "not_storable")
+            stored, released = await self._store(claim, batch, result)
         log(_logger, "turn.stored", seq=batch.seqs[0], outcome=result.outcome, joined=len(batch.seqs) - 1)
         await self.announce(batch.seqs, stored)
         return released
 
-    async def _write_answer(self, write: Callable[[Connection], tuple[Stored, bool]], batch: Batch) -> tuple[Stored, bool]:
-        """Commit; a busy database is tried again while the claim lives, since the answer exists already."""
-        for pause_s in (0.2, 0.5, 1.0, 2.0, 4.0):
-            try:
-                return await self._database.write(write)
-            except FenceLost:
-                raise
-            except YizhanError as error:
-                if not error.retryable:
-                    raise
-                log(_logger, "turn.store_retry", seq=batch.seqs[0], code=error.code)
-                await asyncio.sleep(pause_s)
-        return await self._database.write(write)
+    async def _store(self, claim: ConversationClaim, batch: Batch, result: TurnResult) -> tuple[Stored, bool]:
+        capability = self._capabilities.of(batch.where.account_id)
+        now, tries = self._services.clock.now_ms(), 0
+
+        def write(connection: Connection) -> tuple[Stored, bool]:
+            nonlocal tries
+            tries += 1
+            check_fence(connection, claim.conversation, claim.fence)
+            stored = stored_before(connection, batch.seqs[0]) if tries > 1 else None
+            if stored is None:
+                for change in result.writes:
+                    change(connection)
+                stored = store_answer(
+                    connection,
+                    self._outbox,
+                    batch.where,
+                    batch.message,
+                    batch.seqs,
+                    result.replies,
+                    capability=capability,
+                    reserve_ms=self._waiters.reserve_ms(batch.seqs),
+                    status=_status(result),
+                    now_ms=now,
+                    error_code=result.error_code,
+                )
+                if result.job is not None:
+                    stored = replace(stored, job_id=store_job(connection, batch.where, result.job, batch.seqs[0], now))
+            return stored, release_if_idle(connection, claim.conversation, claim.fence)
+
+        return await write_patiently(self._database, write)
 
     def ring_soon(self, key: str) -> None:
         """Wake delivery from where nothing can be awaited."""
@@ -267,7 +270,8 @@ class TurnRunner:
         if stored.group is not None and not (stored.reserved and taken):
             if stored.reserved:
                 group = stored.group
-                await self._database.write(lambda c: self._outbox.release_passive(c, group))
+                with contextlib.suppress(DatabaseBusy):  # then delivery finds the reservation that ran out
+                    await self._database.write(lambda c: self._outbox.release_passive(c, group))
             await self._services.bell.ring("outbox", stored.group)
         if stored.job_id is not None:
             await self._services.bell.ring("task", stored.job_id)
@@ -279,15 +283,16 @@ def _look_for_stop(connection: Connection, seqs: Sequence[int], stop: StopFlag) 
         stop.set()
 
 
-async def _stop_when_lost(claim: Claim, stop: StopFlag) -> None:
+async def stop_when_lost(claim: Claim, stop: StopFlag) -> None:
+    """Ask the work to end once its claim is somebody else's."""
     await claim.lost.wait()
     stop.set()
 
 
-def _dead(batch: Batch) -> TurnResult:
+def _dead(batch: Batch, code: str = "died") -> TurnResult:
     question = texts.quote(batch.message.text)
     apology = texts.APOLOGY.format(question=question) if question else texts.APOLOGY_EMPTY
-    return TurnResult(replies=(Reply(apology),), outcome="failed", error_code="died")
+    return TurnResult(replies=(Reply(apology),), outcome="failed", error_code=code)
 
 
 def _status(result: TurnResult) -> str:

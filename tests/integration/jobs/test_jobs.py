@@ -15,6 +15,7 @@ from config.errors import YizhanError
 from gateway.jobs import JOB, JobRunner, tell_progress
 from gateway.services import Services
 from gateway.turns import StopFlag
+from tests.fakes.forgetful import ForgetfulDatabase
 from tests.integration.jobs.steps import answering, job_row, outgoing, queue_job, until
 
 
@@ -39,6 +40,24 @@ async def test_r02_a_late_or_doubled_wake_up_does_nothing(services: Services) ->
     await runners[0].run(job_id)
     assert calls == [job_id]
     assert len(await outgoing(services)) == 1
+
+
+async def test_a_settlement_whose_answer_was_lost_is_not_done_twice(services: Services) -> None:
+    """R02: the database commits the end of a job and is lost before it says so; nothing is stored or run a second time."""
+    calls: list[str] = []
+    written: list[int] = []
+
+    async def work(_services: Services, job: Mapping[str, Any], _stop: StopFlag) -> TurnResult:
+        calls.append(job["id"])
+        services.database = ForgetfulDatabase(services.database, lose=1)
+        return TurnResult((Reply("好了"),), writes=(lambda _: written.append(1),))
+
+    job_id = await queue_job(services)
+    runner = JobRunner(services, {"work": work})
+    await runner.run(job_id)
+    await runner.run(job_id)
+    assert (await job_row(services, job_id))["status"] == "done"
+    assert (calls, len(written), len(await outgoing(services))) == ([job_id], 1, 1)
 
 
 async def test_n_07_two_failures_end_in_an_apology(services: Services) -> None:
