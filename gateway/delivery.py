@@ -194,7 +194,11 @@ class Delivery:
             await self._take_over()
         if self._is_time("slow", _SLOW_ROUND_S):
             now = self._clock.now_ms()
-            expired = await self._database.write(lambda c: outbox_claims.expire_parked(c, now))
+            expired, early = await self._database.write(
+                lambda c: (outbox_claims.expire_parked(c, now), outbox_claims.pull_back(c, now))
+            )
+            if early:
+                log(_logger, "outbox.clock_behind", logging.WARNING, count=early)
             if expired:
                 log(_logger, "outbox.expired", logging.WARNING, count=expired)
         if (self._probing is None or self._probing.done()) and self._is_time("probe", _PROBE_S):

@@ -73,7 +73,7 @@ _COUNTS = select(
     select(func.count()).select_from(_ROW).where(*_BEFORE, _ROW.c.status == "received").scalar_subquery(),
     select(func.count())
     .select_from(_ROW)
-    .where(*_BEFORE, _ROW.c.received_at_ms > bindparam("since"))
+    .where(*_BEFORE, _ROW.c.received_at_ms > bindparam("since"), _ROW.c.received_at_ms <= bindparam("until"))
     .where(_ROW.c.lane.in_(("turn", "single")), _ROW.c.status != "refused")
     .scalar_subquery(),
     select(func.count()).select_from(_QUEUED).scalar_subquery(),
@@ -167,6 +167,7 @@ class Inbox:
             "tenant": arrival.message.tenant_id,
             "me": seq,
             "since": arrival.message.received_at_ms - 60_000,
+            "until": arrival.message.received_at_ms + 60_000,  # later ones are from before the clock was set back
             "most": self._limits.queued_per_tenant + 1,
         }
         waiting, recent, queued = connection.execute(_COUNTS, counted).one()

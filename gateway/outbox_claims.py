@@ -189,6 +189,14 @@ def has_orphans(connection: Connection) -> bool:
     return connection.execute(query).first() is not None
 
 
+def pull_back(connection: Connection, now_ms: int) -> int:
+    """Waiting rows that were made in the future, by this clock: somebody set it back since, or another machine's runs ahead.
+    They are due now unless they were scheduled; otherwise people would wait until the clock is there again."""
+    ahead = and_(ROWS.c.created_at_ms > now_ms, ROWS.c.next_attempt_at_ms > now_ms, ROWS.c.not_before_ms.is_(None))
+    waiting = and_(ROWS.c.status == "pending", ahead)
+    return connection.execute(update(ROWS).where(waiting).values(next_attempt_at_ms=now_ms)).rowcount
+
+
 def expire_parked(connection: Connection, now_ms: int, limit: int = 500) -> int:
     """Parked rows past their time become ``expired``: a record that stays visible (N-06)."""
     due = and_(ROWS.c.status == "parked", ROWS.c.next_attempt_at_ms <= now_ms)

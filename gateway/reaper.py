@@ -168,7 +168,7 @@ def _conversations(
         select(_INBOUND.c.seq, _INBOUND.c.conversation_id)
         .join(_CONVERSATION, _CONVERSATION.c.id == _INBOUND.c.conversation_id)
         .where(_INBOUND.c.status.in_(("received", "running")), _INBOUND.c.lane != "none")
-        .where(lease.is_free(_CONVERSATION, lease_now), _INBOUND.c.received_at_ms <= now_ms - FRESH_MS)
+        .where(lease.is_free(_CONVERSATION, lease_now), _is_old(_INBOUND.c.received_at_ms, now_ms, FRESH_MS))
         .where(_not_rung(_INBOUND, now_ms), _at_home(_INBOUND, accounts))
         .order_by(_INBOUND.c.seq)
         .limit(limit * 4)
@@ -189,7 +189,7 @@ def _jobs(connection: Connection, now_ms: int, lease_now: int, limit: int, accou
     query = (
         select(_JOB.c.id, _JOB.c.queue)
         .where(_JOB.c.status.in_(("queued", "running")), lease.is_free(_JOB, lease_now))
-        .where(_JOB.c.created_at_ms <= now_ms - FRESH_MS, _not_rung(_JOB, now_ms), _at_home(_JOB, accounts))
+        .where(_is_old(_JOB.c.created_at_ms, now_ms, FRESH_MS), _not_rung(_JOB, now_ms), _at_home(_JOB, accounts))
         .order_by(_JOB.c.created_at_ms)
         .limit(limit)
     )
@@ -200,7 +200,12 @@ def _jobs(connection: Connection, now_ms: int, lease_now: int, limit: int, accou
 
 
 def _not_rung(table: Table, now_ms: int) -> Any:
-    return or_(table.c.rung_at_ms.is_(None), table.c.rung_at_ms <= now_ms - NOT_WITHIN_MS)
+    return or_(table.c.rung_at_ms.is_(None), _is_old(table.c.rung_at_ms, now_ms, NOT_WITHIN_MS))
+
+
+def _is_old(stamp: Any, now_ms: int, age_ms: int) -> Any:
+    """Whether a time stamp lies ``age_ms`` back. One as far ahead was written before somebody set the clock back: old too."""
+    return or_(stamp <= now_ms - age_ms, stamp > now_ms + age_ms)
 
 
 def _at_home(table: Table, accounts: Collection[str] | None) -> Any:

@@ -40,3 +40,14 @@ async def test_what_an_earlier_message_took_along_is_not_refused(database: Datab
     assert seen[0].held.batch.message.text == "帮我\n建个待办"
     assert [row.status for row in await road.inbound()] == ["running", "running"]
     assert (await road.inbox.submit(Arrival(road.message("还有"), "turn", "p1"))).status == "refused"
+
+
+async def test_turns_before_the_clock_went_back_are_not_this_minutes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """N-09: after a clock was set back an hour, what a person said in that hour does not count as said in the last minute."""
+    road = await build_road(database, monkeypatch, limits=Limits(turns_per_minute=1))
+    now = road.message("现在").received_at_ms
+    seen = [
+        await road.inbox.submit(Arrival(road.message(text, received_at_ms=at_ms), "turn"))
+        for text, at_ms in (("拨回之前", now + 3_600_000), ("拨回之后", now), ("又一条", now))
+    ]
+    assert [one.status for one in seen] == ["received", "received", "refused"]

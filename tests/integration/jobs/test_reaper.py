@@ -46,3 +46,12 @@ async def test_one_reaper_at_a_time(services: Services) -> None:
     await queue_job(services, status="running", lease_owner="gone", lease_until_ms=1, created_at_ms=1)
     assert await second.pass_once() == 0
     assert await first.pass_once() == 1
+
+
+async def test_work_stamped_before_the_clock_went_back_is_rung(services: Services) -> None:
+    """A clock set back an hour makes every stamp a future one; work that was left behind does not wait for it."""
+    now = services.clock.now_ms()
+    ahead = now + 3_600_000
+    job = await queue_job(services, status="running", lease_owner="gone", lease_until_ms=1, created_at_ms=ahead, rung_at_ms=ahead)
+    assert await services.database.write(lambda c: overdue(c, now)) == [("task", job)]
+    assert await services.database.write(lambda c: overdue(c, now + 1_000)) == []
