@@ -312,3 +312,11 @@ def test_pages_are_called_by_their_names(segmenter: Segmenter, text: str, tool: 
     assert intent.best is not None
     assert intent.best.name == tool
     assert fill(text, intent.best, NOW)["title"] == title
+
+
+@pytest.mark.parametrize("text", ["怎么取消", "怎么建待办？", "如何设提醒"])
+async def test_asking_how_starts_nothing(segmenter: Segmenter, text: str) -> None:
+    """A question about how to is answered with what can be said, not taken for the order itself."""
+    reply = await Talk(segmenter).say(text)
+    assert not reply.tool_calls
+    assert "直接用一句话说就行" in reply.text
