@@ -15,12 +15,10 @@ from config.ports import Draft, Outbox
 from config.schema import Tenant
 from gateway import texts
 from gateway.account_state import add_note, notes_of
-from gateway.channel import Channel
+from gateway.channel import ALERT_ROBOT, Channel
 from gateway.delivery_outcome import Alert
 from memory.keys import conversation_id
 
-ALERT_ROBOT = "@alert"
-"""The reserved robot name that stands for ``tenant.alert_webhook`` in a target."""
 _HOUR_MS = 3_600_000
 _KEEP_MS = 24 * _HOUR_MS
 _logger = get_logger(__name__)

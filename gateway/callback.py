@@ -12,10 +12,9 @@ from config.logging import get_logger, log
 from gateway import texts
 from gateway.channel import CallbackRejected, CallbackReply, CallbackRequest, Channel
 from gateway.dispatch import CLOSE, Dispatcher
+from gateway.health import HEALTH_PREFIX
 
 _logger = get_logger(__name__)
-HEALTH_PREFIX = "yizhan callback"
-"""What our callback URL says to a visitor; ``doctor`` knows by it that a public URL really leads here (CB-08)."""
 SKEW = "clock_skew"
 """The kind of the alert about callbacks from another time."""
 _TELL_EVERY_S = 60.0

@@ -68,6 +68,10 @@ class Part:
     page: int = 0
 
 
+ALERT_ROBOT = "@alert"
+"""The reserved robot name that stands for ``tenant.alert_webhook`` in a target."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Who gets a part: users (platform ids), departments, tags, or a group robot by its settings id."""

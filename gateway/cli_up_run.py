@@ -16,7 +16,7 @@ from config.logging import setup_logging
 from config.schema import Listen, Settings
 from config.settings import SIM_PORT, child_environment, load, write_demo_state
 from gateway import embedded, up_texts
-from gateway.ports import port_error
+from gateway.ports import address, port_error
 from gateway.prestart import Prestarted
 from gateway.supervisor import Child, Supervisor, await_orphans, lock_folder
 
@@ -223,12 +223,6 @@ class _Progress:
             accounts = [account.id for tenant in settings.tenants for account in tenant.accounts]
             print(up_texts.ACCOUNTS.format(accounts="、".join(accounts)) if accounts else up_texts.NO_ACCOUNTS)
         print(up_texts.STOP_HINT, flush=True)
-
-
-def address(listen: Listen) -> str:
-    """A URL of this machine for a listening address."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen.host, f"[{listen.host}]" if ":" in listen.host else listen.host)  # noqa: S104
-    return f"http://{host}:{listen.port}"
 
 
 def answers(listen: Listen, path: str, *, any_status: bool = False) -> tuple[bool, str]:

@@ -13,11 +13,9 @@ from config.schema import MpAccount, Settings, WecomAccount
 from gateway import operator_texts as texts
 from gateway.doctor_report import Finding
 from gateway.envelope import sign
+from gateway.health import HEALTH_PREFIX
 from gateway.mp import crypto as mp_crypto
 from gateway.wecom import crypto as wecom_crypto
-
-HEALTH_PREFIX = "yizhan callback"
-"""How our callback URL answers a visitor (gateway.callback says it)."""
 
 _TIMEOUT = aiohttp.ClientTimeout(total=8, connect=4)
 _SKEW_WARN_S = 30

@@ -17,14 +17,13 @@ from config.schema import Settings
 from gateway import operator_texts as texts
 from gateway.doctor_report import Finding, Level
 from gateway.models import Inbound, OutboxMessage
+from gateway.ports import address
+from gateway.queue import ALIVE_PREFIX
 
 if TYPE_CHECKING:
     import redis.asyncio as aredis
 
 _INBOUND, _OUTBOX = table_of(Inbound), table_of(OutboxMessage)
-ALIVE_PREFIX = "yz:alive:worker:"
-"""A key per living worker process (gateway.worker writes them)."""
-
 _WAIT_WARN_S = 60
 _WAIT_FAIL_S = 300
 _LATE_S = 60
@@ -58,7 +57,7 @@ async def check_queues(redis: aredis.Redis, queues: tuple[str, ...]) -> list[Fin
 
 async def check_gateway(settings: Settings, session: aiohttp.ClientSession) -> Finding:
     """Whether a gateway answers on the admin address of these settings, and is ready."""
-    url = f"http://{settings.admin.host}:{settings.admin.port}/readyz"
+    url = f"{address(settings.admin)}/readyz"
     try:
         async with session.get(url, timeout=_TIMEOUT) as response:
             status, body = response.status, (await response.text())[:200]

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from gateway.services import Services
 
 HEALTH_TEXT = "yizhan ok\n"
+HEALTH_PREFIX = "yizhan callback"
+"""What our callback URL says to a visitor; ``doctor`` knows by it that a public URL really leads here (CB-08)."""
+
 _LIMIT_S = 2.0
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from config.clock import Clock
 from config.errors import Refused
+from gateway.channel import Part
 from gateway.errors import PlatformError
 from gateway.transport import Answer
 
@@ -67,8 +70,19 @@ class MediaUploads:
         file = await asyncio.to_thread(self._checked, kind, path)
         return await asyncio.to_thread(file.read_bytes)
 
-    def forget(self, media_id: str) -> None:
-        """The platform does not know this id any more (40007): the next freeze uploads again."""
+    async def with_media_id(self, part: Part) -> Part:
+        """The part as the platform takes it: a file it names by path is uploaded. Raises as ``media_id`` does."""
+        body = part.payload.get(part.kind)
+        if not isinstance(body, Mapping) or not body.get("path") or body.get("media_id"):
+            return part
+        media_id = await self.media_id(part.kind, str(body["path"]), body.get("file_name"))
+        return Part(part.kind, {"msgtype": part.kind, part.kind: {"media_id": media_id}}, part.text, part.page)
+
+    def forget_sent(self, request: bytes) -> None:
+        """The platform does not know the media id of this request any more (40007): the next freeze uploads again."""
+        data: Any = json.loads(request)
+        inner = data.get(data.get("msgtype")) if isinstance(data, dict) else None
+        media_id = str(inner.get("media_id") or "") if isinstance(inner, dict) else ""
         self._known = {key: known for key, known in self._known.items() if known[0] != media_id}
 
     def _checked(self, kind: str, path: str) -> Path:

@@ -1,4 +1,4 @@
-"""What is said about an address that cannot be listened on."""
+"""The addresses we listen on: how they are called, and what is said about one that cannot be had."""
 
 from __future__ import annotations
 
@@ -21,3 +21,9 @@ def port_error(name: str, listen: Listen, error: OSError) -> SettingsError:
         text = f"{name}.port：端口 {listen.port} 已被别的程序占用；换一个：yizhan up {option} 端口，或环境变量 {variable}"
         return SettingsError(text, code="port_busy")
     return SettingsError(f"{name}：不能监听 {listen.host}:{listen.port}（{error.strerror}）", code="port_refused")
+
+
+def address(listen: Listen) -> str:
+    """A URL of this machine for a listening address."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen.host, f"[{listen.host}]" if ":" in listen.host else listen.host)  # noqa: S104
+    return f"http://{host}:{listen.port}"

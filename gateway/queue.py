@@ -24,6 +24,9 @@ ENTRY = "gateway.worker.run_entry"
 
 CHANNEL = "yz:"
 RESULT_TTL_S = 0
+ALIVE_PREFIX = "yz:alive:worker:"
+"""A Redis key per living worker process, gone within 30 s of its death."""
+
 FAILURE_TTL_S = 3600
 WAKE_TTL_S = 24 * 3600
 _RING_S = 0.95

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from agent.protocol import Reply
 from gateway import texts
@@ -54,6 +56,20 @@ def text_parts(marked: Marked, kind: str, *, max_parts: int, spare_bytes: int = 
 def text_part(text: str) -> Part:
     """One text part; the caller knows that it fits."""
     return Part("text", {"msgtype": "text", "text": {"content": text}}, text)
+
+
+def media_body(reply: Reply) -> dict[str, str]:
+    """What a picture, voice or file is sent from: an id, a path or a URL, and its name."""
+    return {name: str(reply.data[name]) for name in ("media_id", "path", "file_name", "url") if reply.data.get(name)}
+
+
+def media_notice(kind: str, body: Mapping[str, Any]) -> str:
+    """What is said in place of media: where it is, or that it could not be sent (MED-01)."""
+    word = {"image": "图片", "voice": "语音", "video": "视频"}.get(kind, "文件")
+    name = safe_line(str(body.get("file_name") or body.get("path") or "").rsplit("/", 1)[-1], 80) or word
+    url = link_of(body.get("url"))
+    template = texts.MEDIA_LINK if url else texts.MEDIA_NOTICE
+    return template.format(kind=word, name=name, url=url)
 
 
 def _readable(kind: str, text: str) -> str:

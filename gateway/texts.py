@@ -106,3 +106,7 @@ ERRCODES = {
 
 TOKEN_CONTENTION = "有别的程序也在刷新这个账号的 access_token，互相挤掉；请让它改用 stable_token，或只留一处。"  # noqa: S105 -- a sentence
 TOKEN_FAILED = "取不到 access_token：平台答 {errcode}（{errmsg}）。{hint}"  # noqa: S105
+
+AI_LABEL = "（内容由 AI 生成）"
+MEDIA_NOTICE = "（{kind}「{name}」没能发送，请到原系统查看。）"
+MEDIA_LINK = "{kind}「{name}」：{url}"

@@ -26,7 +26,7 @@ from config.ids import new_id
 from config.logging import get_logger, log
 from gateway.jobs import JobRunner
 from gateway.models import Inbound, Job
-from gateway.queue import ENTRY, RESULT_TTL_S, WORK_QUEUES
+from gateway.queue import ALIVE_PREFIX, ENTRY, RESULT_TTL_S, WORK_QUEUES
 from gateway.redis_links import open_blocking
 from memory.models import Conversation
 
@@ -277,10 +277,6 @@ async def work(settings: Settings, stop: asyncio.Event) -> None:
         await asyncio.wait({keeping}, timeout=1.0)
     finally:
         await close(services)
-
-
-ALIVE_PREFIX = "yz:alive:worker:"
-"""A Redis key per living worker process, gone within 30 s of its death."""
 
 
 async def _say_alive(services: Services) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from agent.protocol import InboundMessage, Platform, Reply
 from config.clock import Clock
@@ -93,14 +91,14 @@ class MpChannel:
         """See Channel.freeze. There is no duplicate check here; a template's client_msg_id comes from ``key``."""
         del duplicate_check
         outbound.request(part, target, key=key)  # refuses a wrong receiver before anything is uploaded
-        return json_bytes(outbound.request(await self._with_media_id(part), target, key=key))
+        return json_bytes(outbound.request(await self.media.with_media_id(part), target, key=key))
 
     async def send(self, kind: str, body: bytes, *, target: Target) -> SendOutcome:
         """See Channel.send."""
         del target
         sent = await (self.client.send_template(body) if kind == "template" else self.client.send_custom(body))
         if stale_media("mp", sent.errcode):
-            self.media.forget(_media_id_in(body))
+            self.media.forget_sent(body)
         return sent
 
     async def probe(self) -> Literal["push", "pull", "unknown"]:
@@ -111,16 +109,3 @@ class MpChannel:
         if answer.errcode in _NO_PUSH:
             return "pull"
         return "unknown" if answer.errcode < 0 or answer.errcode in (45009, 45011) else "push"
-
-    async def _with_media_id(self, part: Part) -> Part:
-        body = part.payload.get(part.kind)
-        if not isinstance(body, Mapping) or not body.get("path") or body.get("media_id"):
-            return part
-        media_id = await self.media.media_id(part.kind, str(body["path"]), body.get("file_name"))
-        return Part(part.kind, {"msgtype": part.kind, part.kind: {"media_id": media_id}}, part.text, part.page)
-
-
-def _media_id_in(body: bytes) -> str:
-    data: Any = json.loads(body)
-    inner = data.get(data.get("msgtype")) if isinstance(data, dict) else None
-    return str(inner.get("media_id") or "") if isinstance(inner, dict) else ""

@@ -11,9 +11,9 @@ from agent.protocol import Reply
 from config.errors import Refused
 from config.schema import MpAccount
 from gateway.channel import Part, Target
-from gateway.mp import texts
-from gateway.rendering import TEXT_LIMIT_BYTES, link_of, plain_text, safe_line, text_part, text_parts
+from gateway.rendering import TEXT_LIMIT_BYTES, link_of, media_body, media_notice, plain_text, safe_line, text_part, text_parts
 from gateway.split import truncate
+from gateway.texts import AI_LABEL
 
 MEDIA_LIMITS_BYTES = {"image": 10_485_760, "voice": 2_097_152, "video": 10_485_760}
 OFFER_BYTES = 64
@@ -25,10 +25,10 @@ _MENU_ITEMS = 10
 def render(account: MpAccount, reply: Reply, *, max_parts: int) -> list[Part]:
     """See Channel.render. Files and cards have no form here: they go as text."""
     if reply.kind in ("image", "voice"):
-        body = _media_body(reply)
+        body = media_body(reply)
         return [Part(reply.kind, {"msgtype": reply.kind, reply.kind: body}, reply.text or media_notice(reply.kind, body))]
     if reply.kind == "file":
-        return [text_part(media_notice("file", _media_body(reply)))]
+        return [text_part(media_notice("file", media_body(reply)))]
     if reply.kind == "news":
         return _news(reply)
     if reply.kind == "msgmenu":
@@ -52,15 +52,6 @@ def degrade(part: Part) -> Part | None:
     return text_part(truncate(part.text, TEXT_LIMIT_BYTES)) if part.text.strip() else None
 
 
-def media_notice(kind: str, body: Mapping[str, Any]) -> str:
-    """What is said in place of media: where it is, or that it could not be sent (MED-01)."""
-    word = {"image": "图片", "voice": "语音", "video": "视频"}.get(kind, "文件")
-    name = safe_line(str(body.get("file_name") or body.get("path") or "").rsplit("/", 1)[-1], 80) or word
-    url = link_of(body.get("url"))
-    template = texts.MEDIA_LINK if url else texts.MEDIA_NOTICE
-    return template.format(kind=word, name=name, url=url)
-
-
 def request(part: Part, target: Target, *, key: str) -> dict[str, Any]:
     """The custom/send or template/send request for this part and one follower. Raises Refused."""
     if len(target.users) != 1 or target.departments or target.tags or target.webhook:
@@ -80,12 +71,8 @@ def request(part: Part, target: Target, *, key: str) -> dict[str, Any]:
 
 def _text(account: MpAccount, reply: Reply, max_parts: int) -> list[Part]:
     labelled = account.ai_label is not False and reply.source == "model"
-    marked = plain_text(reply, suffix=texts.AI_LABEL if labelled else "")
+    marked = plain_text(reply, suffix=AI_LABEL if labelled else "")
     return text_parts(marked, "text", max_parts=max_parts, spare_bytes=OFFER_BYTES)
-
-
-def _media_body(reply: Reply) -> dict[str, str]:
-    return {name: str(reply.data[name]) for name in ("media_id", "path", "file_name", "url") if reply.data.get(name)}
 
 
 def _news(reply: Reply) -> list[Part]:

@@ -20,7 +20,3 @@ OPERATOR_HINTS = {
     89506: "这个 IP 今天被管理员拒绝了两次，24 小时内不能再用。",
     89507: "这个 IP 刚被管理员拒绝，1 小时后才能再试。",
 }
-
-AI_LABEL = "（内容由 AI 生成）"
-MEDIA_NOTICE = "（{kind}「{name}」没能发送，请到原系统查看。）"
-MEDIA_LINK = "{kind}「{name}」：{url}"

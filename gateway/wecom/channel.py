@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from agent.protocol import InboundMessage, Platform, Reply
 from config.clock import Clock
 from config.errors import Refused
 from config.schema import MpAccount, Tenant, WecomAccount
-from gateway.channel import CallbackRequest, Opened, Part, SendOutcome, Target
+from gateway.channel import ALERT_ROBOT, CallbackRequest, Opened, Part, SendOutcome, Target
 from gateway.errors import PlatformError, stale_media
 from gateway.outgoing_media import MediaUploads
 from gateway.probing import within
 from gateway.wecom import crypto, inbound, outbound, passive
 from gateway.wecom.client import WecomClient, outcome
 
-ALERT_ROBOT = "@alert"
-"""The webhook target that is the tenant's ``alert_webhook``."""
 _ROBOT_IMAGE_BYTES = 2_097_152
 
 
@@ -101,7 +98,7 @@ class WecomChannel:
             return await self._freeze_for_robot(part, self._robot(target.webhook))
         for user in target.users:
             outbound.check_user(user)  # before anything is uploaded
-        ready = await self._with_media_id(part)
+        ready = await self.media.with_media_id(part)
         return outbound.freeze_bytes(outbound.request(self._account, ready, target, duplicate_check=duplicate_check, key=key))
 
     async def send(self, kind: str, body: bytes, *, target: Target) -> SendOutcome:
@@ -110,7 +107,7 @@ class WecomChannel:
             return await self.client.webhook_send(self._robot(target.webhook), body)
         sent = await (self.client.update_card(body) if kind == "card_update" else self.client.send_message(body))
         if stale_media("wecom", sent.errcode):
-            self.media.forget(_media_id_in(body))
+            self.media.forget_sent(body)
         return sent
 
     async def probe(self) -> Literal["push", "pull", "unknown"]:
@@ -123,13 +120,6 @@ class WecomChannel:
             return self._robots[name]
         except KeyError:
             raise Refused(f"no group robot {name[:40]} is configured for this tenant", code="unknown_robot") from None
-
-    async def _with_media_id(self, part: Part) -> Part:
-        body = part.payload.get(part.kind)
-        if not isinstance(body, Mapping) or not body.get("path") or body.get("media_id"):
-            return part
-        media_id = await self.media.media_id(part.kind, str(body["path"]), body.get("file_name"))
-        return Part(part.kind, {"msgtype": part.kind, part.kind: {"media_id": media_id}}, part.text, part.page)
 
     async def _freeze_for_robot(self, part: Part, url: str) -> bytes:
         body = part.payload.get(part.kind)
@@ -155,9 +145,3 @@ class WecomChannel:
                 )
             return outbound.freeze_bytes({"msgtype": kind, kind: {"media_id": str(answer.data.get("media_id") or "")}})
         return outbound.freeze_bytes(outbound.webhook_request(part))
-
-
-def _media_id_in(body: bytes) -> str:
-    data: Any = json.loads(body)
-    inner = data.get(data.get("msgtype")) if isinstance(data, dict) else None
-    return str(inner.get("media_id") or "") if isinstance(inner, dict) else ""

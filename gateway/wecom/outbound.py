@@ -12,8 +12,20 @@ from config.errors import Refused
 from config.schema import WecomAccount
 from gateway.channel import Part, Target
 from gateway.markdown import looks_like_markdown, to_plain_text
-from gateway.rendering import OURS, TEXT_LIMIT_BYTES, link_of, plain_text, safe_line, subset_text, text_part, text_parts
+from gateway.rendering import (
+    OURS,
+    TEXT_LIMIT_BYTES,
+    link_of,
+    media_body,
+    media_notice,
+    plain_text,
+    safe_line,
+    subset_text,
+    text_part,
+    text_parts,
+)
 from gateway.split import truncate
+from gateway.texts import AI_LABEL
 from gateway.transport import json_bytes
 from gateway.wecom import cards, texts
 
@@ -57,15 +69,6 @@ def degrade(part: Part) -> Part | None:
     if part.kind in MEDIA_LIMITS_BYTES:
         return text_part(media_notice(part.kind, body))
     return text_part(truncate(part.text, TEXT_LIMIT_BYTES)) if part.text.strip() else None
-
-
-def media_notice(kind: str, body: Mapping[str, Any]) -> str:
-    """What is said in place of media: where it is, or that it could not be sent (MED-01)."""
-    word = {"image": "图片", "voice": "语音", "video": "视频"}.get(kind, "文件")
-    name = safe_line(str(body.get("file_name") or body.get("path") or "").rsplit("/", 1)[-1], 80) or word
-    url = link_of(body.get("url"))
-    template = texts.MEDIA_LINK if url else texts.MEDIA_NOTICE
-    return template.format(kind=word, name=name, url=url)
 
 
 def request(account: WecomAccount, part: Part, target: Target, *, duplicate_check: bool, key: str) -> dict[str, Any]:
@@ -123,14 +126,14 @@ def freeze_bytes(body: Mapping[str, Any]) -> bytes:
 
 
 def _text(account: WecomAccount, reply: Reply, max_parts: int) -> list[Part]:
-    suffix = texts.AI_LABEL if account.ai_label and reply.source == "model" else ""
+    suffix = AI_LABEL if account.ai_label and reply.source == "model" else ""
     if account.markdown and (reply.kind == "markdown" or (reply.source == "model" and looks_like_markdown(reply.text))):
         return text_parts(subset_text(reply, suffix=suffix), "markdown", max_parts=max_parts)
     return text_parts(plain_text(reply, suffix=suffix), "text", max_parts=max_parts)
 
 
 def _media(reply: Reply) -> Part:
-    body = {name: str(reply.data[name]) for name in ("media_id", "path", "file_name", "url") if reply.data.get(name)}
+    body = media_body(reply)
     return Part(reply.kind, {"msgtype": reply.kind, reply.kind: body}, reply.text or media_notice(reply.kind, body))
 
 

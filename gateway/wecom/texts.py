@@ -22,7 +22,4 @@ OPERATOR_HINTS = {
     2000002: "企业 ID（corp_id）不存在：请核对。",
 }
 
-AI_LABEL = "（内容由 AI 生成）"
-MEDIA_NOTICE = "（{kind}「{name}」没能发送，请到原系统查看。）"
-MEDIA_LINK = "{kind}「{name}」：{url}"
 CARD_REPLACED = "已处理"

@@ -21,12 +21,12 @@ from gateway.account_state import record_capability, set_trouble
 from gateway.channel import CallbackRejected, CallbackRequest
 from gateway.cli import main
 from gateway.doctor import examine
-from gateway.doctor_callback import HEALTH_PREFIX
 from gateway.doctor_report import Finding, Report
-from gateway.doctor_system import ALIVE_PREFIX
+from gateway.health import HEALTH_PREFIX
 from gateway.migrate import upgrade
 from gateway.models import Inbound
 from gateway.mp import crypto as mp_crypto
+from gateway.queue import ALIVE_PREFIX
 from gateway.redis_links import open_redis
 from gateway.wecom import crypto as wecom_crypto
 from scripts.simulator.accounts import parse_account
@@ -106,14 +106,6 @@ def our_callback(settings: Settings) -> Any:
             return web.Response(status=rejected.status, text=f"{HEALTH_PREFIX} {account.id}: {rejected.code}\n")
 
     return handle
-
-
-def test_shared_constants() -> None:
-    """The doctor reads what the callback and the worker write."""
-    from gateway import callback, worker
-
-    assert callback.HEALTH_PREFIX == HEALTH_PREFIX
-    assert worker.ALIVE_PREFIX == ALIVE_PREFIX
 
 
 async def test_a_good_account(bench: Bench) -> None:
