@@ -12,7 +12,7 @@ from gateway.ports import address
     ("host", "url"),
     [
         ("127.0.0.1", "http://127.0.0.1:8081"),
-        ("0.0.0.0", "http://127.0.0.1:8081"),  # noqa: S104 -- what a container listens on
+        ("0.0.0.0", "http://127.0.0.1:8081"),
         ("::", "http://[::1]:8081"),
         ("fd00::7", "http://[fd00::7]:8081"),
         ("gateway-1", "http://gateway-1:8081"),
