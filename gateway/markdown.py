@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from gateway.split import RULE, Marked, mark
 
@@ -43,22 +44,7 @@ def looks_like_markdown(text: str) -> bool:
 def to_plain(source: str) -> Marked:
     """The text a person reads: headings and emphasis bare, lists with •, links as 文字（url）, tables as rows ``a | b``
     under a head and a rule, code as it is. What must stay together in a cut is marked."""
-    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    out: list[str] = []
-    code: list[tuple[int, int]] = []
-    index = 0
-    while index < len(lines):
-        fence = _FENCE.match(lines[index])
-        if fence:
-            first = len(out)
-            index = _take_code(lines, index, fence.group(1), out)
-            code.append((first, len(out)))
-        elif "|" in lines[index] and index + 1 < len(lines) and _is_separator(lines[index + 1]):
-            index = _take_table(lines, index, out)
-        else:
-            _take_line(lines[index], out)
-            index += 1
-    return _join(out, code)
+    return _converted(source, _take_line)
 
 
 def to_plain_text(source: str) -> str:
@@ -69,6 +55,11 @@ def to_plain_text(source: str) -> str:
 def to_subset(source: str) -> Marked:
     """The text in the markdown that a WeCom app renders (headings, bold, links, inline code, quotes, font): tables become
     rows, lists get •, fences go."""
+    return _converted(source, _take_subset_line)
+
+
+def _converted(source: str, take_line: Callable[[str, list[str]], None]) -> Marked:
+    """The text with its tables and code blocks in plain form; ``take_line`` writes every other line."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     out: list[str] = []
     code: list[tuple[int, int]] = []
@@ -82,10 +73,14 @@ def to_subset(source: str) -> Marked:
         elif "|" in lines[index] and index + 1 < len(lines) and _is_separator(lines[index + 1]):
             index = _take_table(lines, index, out)
         else:
-            bullet = _BULLET.match(lines[index])
-            out.append(f"{bullet.group(1)}• {bullet.group(3)}" if bullet else lines[index])
+            take_line(lines[index], out)
             index += 1
     return _join(out, code)
+
+
+def _take_subset_line(line: str, out: list[str]) -> None:
+    bullet = _BULLET.match(line)
+    out.append(f"{bullet.group(1)}• {bullet.group(3)}" if bullet else line)
 
 
 def _take_code(lines: list[str], index: int, fence: str, out: list[str]) -> int:
