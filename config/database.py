@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -36,8 +36,11 @@ class Database(Protocol):
 
     dialect: str
 
-    async def write(self, fn: Callable[[Connection], T]) -> T:
-        """Run ``fn`` in one write transaction; when this returns it is on disk. Raises DatabaseBusy, or what ``fn`` raised."""
+    async def write(self, fn: Callable[[Connection], T], *, durable: bool = True) -> T:
+        """Run ``fn`` in one write transaction; when this returns it is on disk. Raises DatabaseBusy, or what ``fn`` raised.
+
+        ``durable=False`` does not wait for the disk: what was written survives any process, but a power failure may undo it.
+        """
         ...
 
     async def read(self, fn: Callable[[Connection], T]) -> T:
@@ -65,7 +68,8 @@ class SqliteDatabase:
     """SQLite in WAL mode with synchronous=FULL. All writes of the process go through one thread.
 
     Whatever queued while the last commit ran shares the next one: each function has its own savepoint, so one that
-    raises undoes only itself, and nobody is told "done" before the shared commit is on disk.
+    raises undoes only itself, and nobody is told "done" before the shared commit is on disk. A group in which nobody asks
+    for the disk commits with synchronous=NORMAL.
     """
 
     dialect = "sqlite"
@@ -73,7 +77,8 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = path
-        self._writes: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._writes: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._synchronous = "FULL"
         self._write_engine = _sqlite_engine(path, "BEGIN IMMEDIATE", pool_size=1)
         self._read_engine = _sqlite_engine(path, "BEGIN", pool_size=_READERS)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="sql-read")
@@ -81,12 +86,12 @@ class SqliteDatabase:
         self._closed = False
         self._writer.start()
 
-    async def write(self, fn: Callable[[Connection], T]) -> T:
+    async def write(self, fn: Callable[[Connection], T], *, durable: bool = True) -> T:
         """See Database.write."""
         if self._closed:
             raise DatabaseBusy("the database is closed")
         future: Future[T] = Future()
-        self._writes.put((fn, future))
+        self._writes.put(_Write(fn, future, durable))
         return await asyncio.wrap_future(future)
 
     async def read(self, fn: Callable[[Connection], T]) -> T:
@@ -123,29 +128,45 @@ class SqliteDatabase:
                     ending = True
                     break
                 group.append(item)
-            self._write_group([item for item in group if item[1].set_running_or_notify_cancel()])
+            self._write_group([item for item in group if item.future.set_running_or_notify_cancel()])
             if ending:
                 return
 
-    def _write_group(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
+    def _write_group(self, group: list[_Write]) -> None:
         outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
-            with _busy_as_typed(), self._write_engine.begin() as connection:
-                for fn, future in group:
-                    outcomes.append((future, *_run_in_savepoint(connection, fn, alone=len(group) == 1)))
-                    failure = outcomes[-1][2]
-                    if failure is not None and len(group) == 1:
-                        raise failure
+            with _busy_as_typed(), self._write_engine.connect() as connection:
+                self._synchronize(connection, "FULL" if any(item.durable for item in group) else "NORMAL")
+                with connection.begin():
+                    for item in group:
+                        outcomes.append((item.future, *_run_in_savepoint(connection, item.fn, alone=len(group) == 1)))
+                        failure = outcomes[-1][2]
+                        if failure is not None and len(group) == 1:
+                            raise failure
         except BaseException as error:  # noqa: BLE001 -- handed to whoever waits; the writer thread must live on
-            for _, future in group:
-                if not future.done():
-                    future.set_exception(error)
+            for item in group:
+                if not item.future.done():
+                    item.future.set_exception(error)
             return
         for future, value, failure in outcomes:
             if failure is None:
                 future.set_result(value)
             else:
                 future.set_exception(failure)
+
+    def _synchronize(self, connection: Connection, synchronous: str) -> None:
+        """Set how the next commit treats the disk; the pragma only counts outside a transaction."""
+        if synchronous != self._synchronous:
+            connection.connection.cursor().execute(f"PRAGMA synchronous={synchronous}")
+            self._synchronous = synchronous
+
+
+class _Write(NamedTuple):
+    """One queued transaction."""
+
+    fn: Callable[[Connection], Any]
+    future: Future[Any]
+    durable: bool
 
 
 def _run_in_savepoint(
@@ -178,10 +199,12 @@ class PostgresDatabase:
             connect_args={"timeout": 4, "command_timeout": 30},
         )
 
-    async def write(self, fn: Callable[[Connection], T]) -> T:
+    async def write(self, fn: Callable[[Connection], T], *, durable: bool = True) -> T:
         """See Database.write."""
         with _busy_as_typed():
             async with self._engine.begin() as connection:
+                if not durable:
+                    await connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
                 return await connection.run_sync(fn)
 
     async def read(self, fn: Callable[[Connection], T]) -> T:

@@ -58,11 +58,11 @@ class _SlowWrites:
         self._database = database
         self.free, self.written = asyncio.Event(), asyncio.Event()
 
-    async def write(self, fn: Callable[[Connection], Any]) -> Any:
+    async def write(self, fn: Callable[[Connection], Any], *, durable: bool = True) -> Any:
         """Wait, then write."""
         await self.free.wait()
         try:
-            return await self._database.write(fn)
+            return await self._database.write(fn, durable=durable)
         finally:
             self.written.set()
 

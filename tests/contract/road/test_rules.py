@@ -170,11 +170,11 @@ class CutOff:
         self.dialect = database.dialect
         self.away = False
 
-    async def write(self, fn: Callable[[Connection], T]) -> T:
+    async def write(self, fn: Callable[[Connection], T], *, durable: bool = True) -> T:
         """Database.write, or DatabaseBusy."""
         if self.away:
             raise DatabaseBusy("cut off")
-        return await self._database.write(fn)
+        return await self._database.write(fn, durable=durable)
 
     async def read(self, fn: Callable[[Connection], T]) -> T:
         """Database.read, or DatabaseBusy."""
