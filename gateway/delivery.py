@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from gateway.outbox_claims import Claimed
 from gateway.throttle import Throttle
 
 POLL_S = 1.0
-CONCURRENT = 32
+CONCURRENT = 4 * outbox_claims.PER_ACCOUNT
 _BATCH = 64
 _SLOW_ROUND_S = 30.0
 _PROBE_S = 15.0
@@ -69,6 +70,7 @@ class Delivery:
         self._sender = Sender(database, channels, outbox, clock, throttle, alerts, observe)
         self._wake = asyncio.Event()
         self._sending: dict[int, asyncio.Task[None]] = {}
+        self._busy: Counter[str] = Counter()
         self._done: dict[str, float] = {}
         self._swept_at = -POLL_S
         self._probing: asyncio.Task[None] | None = None
@@ -141,8 +143,10 @@ class Delivery:
             return []
         while True:
             now = self._clock.now_ms()
-            gate = SendGate(self._outbox, self._channels, now)
-            claims, held = await self._database.write(lambda c: outbox_claims.claim(c, self.owner, now, free, gate))  # noqa: B023
+            gate, busy = SendGate(self._outbox, self._channels, now), dict(self._busy)
+            claims, held = await self._database.write(
+                lambda c: outbox_claims.claim(c, self.owner, now, free, gate, busy)  # noqa: B023
+            )
             if held:
                 log(_logger, "outbox.held", count=held)
             if claims or not held:
@@ -151,6 +155,7 @@ class Delivery:
     def _start(self, claim: Claimed) -> None:
         task = asyncio.create_task(self._attempt(claim))
         self._sending[claim.row["seq"]] = task
+        self._busy[claim.row["account_id"]] += 1
 
     async def _attempt(self, claim: Claimed) -> None:
         try:
@@ -161,6 +166,7 @@ class Delivery:
             log(_logger, "outbox.attempt_failed", logging.ERROR, error=error, group=claim.row["group_id"])
         finally:
             self._sending.pop(claim.row["seq"], None)
+            self._busy[claim.row["account_id"]] -= 1
             self.ring()  # the next in line of this conversation
 
     async def _finish(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ DUPLICATE_WINDOW_MS = 1_800_000
 _ORDERLY_ATTEMPTS = 5
 """A row that failed more often than this no longer makes later messages of the conversation wait."""
 _SAME_BYTES_ROWS = 300
+PER_ACCOUNT = 32
+"""Attempts of one account at a time and process."""
 _FREEZE = (
     update(ROWS)
     .where(ROWS.c.seq == bindparam("at"), ROWS.c.fence == bindparam("held"), ROWS.c.status == "sending")
@@ -72,9 +75,11 @@ def has_due(connection: Connection, now_ms: int) -> bool:
     return connection.execute(query).first() is not None
 
 
-def due_heads(connection: Connection, now_ms: int, limit: int) -> list[dict[str, Any]]:
-    """The due heads of line, answers to people before pushes, oldest first."""
+def due_heads(connection: Connection, now_ms: int, limit: int, without: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The due heads of line, answers to people before pushes, oldest first, less those of the accounts ``without``."""
     due = and_(ROWS.c.status == "pending", ROWS.c.next_attempt_at_ms <= now_ms)
+    if without:
+        due = and_(due, ROWS.c.account_id.not_in(without))
     found: list[dict[str, Any]] = []
     for kind in (ROWS.c.cause != "push", ROWS.c.cause == "push"):
         if len(found) >= limit:
@@ -86,21 +91,39 @@ def due_heads(connection: Connection, now_ms: int, limit: int) -> list[dict[str,
     return found
 
 
-def claim(connection: Connection, owner: str, now_ms: int, limit: int, gate: Gate) -> tuple[list[Claimed], int]:
-    """Claim up to ``limit`` due heads; the gate may hold rows back. Returns the claims and how many rows it moved away."""
+def claim(
+    connection: Connection, owner: str, now_ms: int, limit: int, gate: Gate, busy: Mapping[str, int] | None = None
+) -> tuple[list[Claimed], int]:
+    """Claim up to ``limit`` due heads; the gate may hold rows back. Returns the claims and how many rows it moved away.
+
+    ``busy`` tells how many attempts of each account run already: none gets more than ``PER_ACCOUNT``, so that a platform
+    that answers slowly keeps only its own messages waiting.
+    """
     claimed: list[Claimed] = []
-    held = 0
+    held, running = 0, Counter(busy or {})
     lease_until = lease_now_ms(connection) + TTL_MS
-    for row in due_heads(connection, now_ms, limit):
-        hold = gate(connection, row)
-        if hold is not None:
-            held += _hold(connection, row, hold)
-            continue
-        fence = row["fence"] + 1
-        values = {"lease_owner": owner, "lease_until_ms": lease_until, "fence": fence, "attempts": row["attempts"] + 1}
-        if move_row(connection, row["seq"], row["fence"], "pending", "sending", values):
-            claimed.append(Claimed(row, fence))
+    passed_over = True
+    while passed_over and len(claimed) < limit:
+        passed_over = False
+        full = [account for account, count in running.items() if count >= PER_ACCOUNT]
+        for row in due_heads(connection, now_ms, limit - len(claimed), full):
+            if running[row["account_id"]] >= PER_ACCOUNT:
+                passed_over = True
+                continue
+            hold = gate(connection, row)
+            if hold is not None:
+                held += _hold(connection, row, hold)
+            elif (taken := _take(connection, row, owner, lease_until)) is not None:
+                claimed.append(taken)
+                running[row["account_id"]] += 1
     return claimed, held
+
+
+def _take(connection: Connection, row: dict[str, Any], owner: str, lease_until_ms: int) -> Claimed | None:
+    fence = row["fence"] + 1
+    values = {"lease_owner": owner, "lease_until_ms": lease_until_ms, "fence": fence, "attempts": row["attempts"] + 1}
+    moved = move_row(connection, row["seq"], row["fence"], "pending", "sending", values)
+    return Claimed(row, fence) if moved else None
 
 
 def _hold(connection: Connection, row: Mapping[str, Any], hold: Hold) -> int:
