@@ -163,6 +163,22 @@ async def test_it_stacks_on_a_narrow_screen(page: Page) -> None:
     )
 
 
+async def test_nothing_is_covered_on_a_small_window(page: Page) -> None:
+    """At three columns the platform's tag stays beside the list of people; on a phone one can write without scrolling."""
+    edge = "document.querySelector('#phone-wecom-main {}').getBoundingClientRect().{}"
+    await page.size(1000, 700)
+    await page.wait(f"{edge.format('.tag', 'right')} <= {edge.format('select', 'left')}")
+    await page.size(390, 844)
+    await page.wait(f"{edge.format('.write', 'bottom')} <= innerHeight")
+    await page.wait("document.body.scrollWidth <= innerWidth")
+
+
+async def test_two_of_one_name_are_told_apart(page: Page) -> None:
+    """Whom one speaks as is said with the account where the name is not enough."""
+    await page.wait("document.querySelector('#phone-wecom-main .state').textContent === '你是 张三（zhangsan）'")
+    await page.wait("document.querySelector('#phone-mp-main .state').textContent === '你是 小林'")
+
+
 async def test_a_picture_of_the_demo(page: Page, tmp_path: Path) -> None:
     """The picture in the README: a confirmed to-do, a late push, a second delivery; at most 300 KB."""
     await page.click("#phone-wecom-main .chip", TODO)
