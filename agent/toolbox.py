@@ -14,7 +14,7 @@ from agent.tool_context import tool_context
 from tools.decided import Prompt
 
 if TYPE_CHECKING:
-    from tools.base import ToolContext
+    from tools.base import Tool, ToolContext
 
 Status = Literal["ok", "invalid", "denied", "awaiting_confirmation", "deferred", "failed"]
 
@@ -50,10 +50,7 @@ class Toolbox:
         """What this person may use, in a stable order."""
         if not self.capability.trusted or self.services.registry is None:
             return []
-        return [
-            ToolOffer(tool.name, tool.description, tool.parameters, tool.examples, tool.triggers, tool.title, tool.labels)
-            for tool in self.services.registry.offered(self.context())
-        ]
+        return [offer_of(tool) for tool in self.services.registry.offered(self.context())]
 
     async def call(self, call_id: str, name: str, arguments: str) -> Called:
         """Validate and run a read, or park a write. ``call_id`` makes repeats of one call one action."""
@@ -74,6 +71,20 @@ class Toolbox:
         if self._context is None:
             self._context = tool_context(self.services, self.where, self.capability, self.turn_id)
         return self._context
+
+
+def offer_of(tool: Tool) -> ToolOffer:
+    """A tool as it is offered to a model."""
+    return ToolOffer(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        examples=tool.examples,
+        triggers=tool.triggers,
+        title=tool.title,
+        labels=tool.labels,
+        writes=tool.needs_confirmation,
+    )
 
 
 def prompt_reply(prompt: Prompt) -> Reply:

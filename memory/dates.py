@@ -285,7 +285,7 @@ def _int(text: str) -> int:
 
 
 _N = INTEGER
-_Y = r"(?:\d{4}|[零〇一二三四五六七八九]{4})"
+_Y = r"(?:\d{4}|[零〇一二三四五六七八九]{4}|[一两二]千[零〇百一二两三四五六七八九十]{1,7})"
 _UNIT = r"(?P<unit>天|日|个?星期|个?礼拜|周|个?月|年)"
 _RULES: list[tuple[re.Pattern[str], _Rule]] = [
     (re.compile(pattern), rule)

@@ -36,8 +36,8 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """A tool as it is offered to a model. ``title``, ``labels`` (Chinese names of parameters), ``examples`` and ``triggers``
-    are for the person and the rule model and are not sent anywhere."""
+    """A tool as it is offered to a model. ``title``, ``labels`` (Chinese names of parameters), ``examples``, ``triggers`` and
+    ``writes`` are for the person and the rule model and are not sent anywhere."""
 
     name: str
     description: str
@@ -46,6 +46,8 @@ class ToolOffer:
     triggers: tuple[str, ...] = ()
     title: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    writes: bool = False
+    """Whether a call would change something, and so asks first."""
 
     @property
     def can_do(self) -> str:

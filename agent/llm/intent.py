@@ -16,6 +16,8 @@ from memory.segment import Segmenter
 _ASKING = frozenset(
     "查 看 看看 查看 查询 查一下 怎么样 怎么 如何 多少 什么 哪些 现在 目前 当前 告诉 知道 今天 明天 需要 情况".split()  # noqa: SIM905
 )
+_TAKES_A_CLAUSE = frozenset({"提醒我", "叫我"})
+"""What follows is what to remind of, whatever it speaks of: 提醒我给张三发消息."""
 _K1, _B = 1.2, 0.6
 TRIGGER = 3.0
 """What a trigger counts, and one more a character, beside BM25 scores of mostly 1 to 8."""
@@ -51,6 +53,10 @@ def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) ->
     if not fit:
         return Intent()
     best = fit[0]
+    asks = [one for one in fit if one.trigger is not None]
+    first = min(asks, key=lambda one: one.at, default=None)
+    if first is not None and len(asks) > 1 and first.trigger in _TAKES_A_CLAUSE and _alone_at(first, asks):
+        return Intent(first.offer)
     covering = _covering([one for one in fit if one.trigger is not None])
     if covering is not None:
         return Intent(covering.offer)
@@ -62,6 +68,10 @@ def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) ->
     if close:
         return Intent(rivals=(best.offer, close[0].offer))
     return Intent(best.offer)
+
+
+def _alone_at(first: Scored, others: Sequence[Scored]) -> bool:
+    return all(first.at < other.at for other in others if other is not first)
 
 
 def score(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) -> list[Scored]:

@@ -15,7 +15,19 @@ from typing import Any
 from agent import texts
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import find_intent
-from agent.llm.slots import choices, fill, is_only_time, is_time, label, missing, property_of, read_answer, unknown_machine
+from agent.llm.slots import (
+    choices,
+    fill,
+    is_only_time,
+    is_time,
+    label,
+    missing,
+    properties_of,
+    property_of,
+    read_answer,
+    several_times,
+    unknown_machine,
+)
 from agent.protocol import Deadline, SubjectKind
 from config.ids import new_id
 from memory.segment import Segmenter
@@ -28,6 +40,11 @@ _WHO = re.compile(
 )
 _ABOUT = re.compile(r"^(?:什么是|啥是|什么叫|(?:怎么|怎样|如何)(?!样|回事|办|了))|是什么意思$")
 _RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
+_NOT_THIS = re.compile(
+    r"^(?:我|你|请|先|以后|那|就|还是|麻烦|可)*(?:不要|别|不用|不必|不想|不想要|不需要|无需|不打算)(?:再|给我|帮我|帮|去)*"
+    r"(?:新?建|设|加|创建|添加|发|给|通知|告诉|转告|删|完成|写|提交|运行|执行|打包|取消|查)"
+)
+_ASKS_ABOUT = re.compile(r"(?:了|过)(?:吗|嘛|么|没有?)$|怎么办$|^(?:为什么|为啥|怎么|谁|有人|有没有人)")
 _EDGES = " \t\r\n。.,，!！?？~～、"
 _ASKS = 2
 _SHOWN = 8
@@ -72,7 +89,13 @@ class RuleModel:
         if _DROP.fullmatch(bare):
             return self._say(texts.RULE_NOTHING_TO_DROP)
         intent = find_intent(text, tools, self.segmenter)
+        if intent.best is not None and intent.best.writes and _NOT_THIS.match(bare):
+            return self._say(texts.RULE_NOT_DONE)
+        if intent.best is not None and intent.best.writes and _ASKS_ABOUT.search(bare):
+            return self._say(can_do(tools))  # somebody speaks of a to-do; nobody asked for one
         if intent.best is not None:
+            if several_times(bare, self.now) and sum(is_time(*one) for one in properties_of(intent.best).items()) == 1:
+                return self._say(texts.RULE_ONE_TIME)
             values = fill(text, intent.best, self.now)
             unknown = unknown_machine(text, intent.best, values)
             if unknown is not None:

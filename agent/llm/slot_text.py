@@ -11,7 +11,7 @@ from agent.llm.slot_schema import is_time, label
 from agent.llm.slot_values import Filled, take
 
 _FILLER = re.compile(
-    r"^(?:请|麻烦|劳驾|能不能|可以|可不可以|帮我|帮忙|给我|替我|我想|我要|你|再|先|把|将|来|记得|记一下|，|,|。|、|:|：|\s)+"
+    r"^(?:请|麻烦|劳驾|能不能|可以|可不可以|能否|能(?=帮|给|替)|帮我|帮忙|给我|替我|我想|我要|你|再|先|把|将|来|记得|记一下|，|,|。|、|:|：|\s)+"
     r"|(?:，|,|。|、|;|；|！|!|？|\?|\s|吧|呢|啊|一下)+$"
 )
 _MAKE = re.compile(
@@ -22,18 +22,23 @@ _PERSON_NAMES = frozenset({"to", "recipient", "receiver", "assignee", "user", "p
 _CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
 _SEARCH_NAMES = frozenset({"keyword", "query", "keywords", "search"})
 _PERSON = re.compile(
-    r"(?:转告|告诉|通知|发给|给|@)(?P<value>[A-Za-z][A-Za-z0-9_.-]{1,31}|[\u4e00-\u9fff]{2,4}?)"
+    r"(?:转告|告诉|通知|发给|给|@)(?P<value>[A-Za-z][A-Za-z0-9_.-]{1,31}|(?![我你他她它])[\u4e00-\u9fff]{2,4}?)"
     r"(?:发(?:一?[个条])?(?:消息|信息|微信)(?:说|讲)?|说(?:一声|一下)?|(?:发|一下|一声)?(?=[:,，。\s]|$|明|后|今|下|会|我))"
 )
 _NOBODY = frozenset({"同事", "别人", "他", "她", "人", "谁", "某人", "对方"})
 """Words in a person's place that name nobody."""
 _SEARCHED = re.compile(r"(?:包含|含有|关键字是?|搜索?一?下?|里面?的|有没有)\s*(?P<value>[^\s，,。的?？]{1,100})")
 _AFTER_COLON = re.compile(r"(?<!\d)[::]\s*(.+)$", re.DOTALL)
-_EMPTY_WORDS = re.compile(rf"(?:之?前|以?内)?(?:要|得|必须)?(?:完成|搞定|做完|做好|提交|交|弄完)?|{_MAKE.pattern}|每|的")
+_ASKED = re.compile(r"^(?:请问)?(?:你)?(?:能|可以|可不可以|可否|麻烦)")
+_EMPTY_WORDS = re.compile(
+    rf"别忘了?|千万|都|(?:之?前|以?内)?(?:要|得|必须)?(?:完成|搞定|做完|做好|提交|交|弄完)?|{_MAKE.pattern}|每|的"
+)
 
 
 def read_texts(plain: str, offer: ToolOffer, properties: Mapping[str, Mapping[str, Any]], filled: Filled) -> None:
     """The free texts of a call: who it goes to, what is quoted, what follows a colon, else what is left of the sentence."""
+    if _ASKED.match(plain):
+        plain = re.sub(r"[吗嘛么](?=[?？。\s]*$)", " ", plain)  # 可以明天提醒我开会吗: asked for, not about
     free = [
         name
         for name, schema in properties.items()

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.llm.slot_schema import enum_words, is_time
+from memory.dates import find_stretches
 from memory.moments import Moment, find_moment, find_repeat
 from memory.numbers import NUMBER, parse_number
 
@@ -57,17 +58,49 @@ def read_enum(plain: str, name: str, schema: Mapping[str, Any]) -> tuple[Any, tu
 
 
 def read_time(plain: str, properties: Mapping[str, Mapping[str, Any]], now: datetime, filled: Filled) -> None:
-    """The moment a sentence names, for the parameter it is meant for."""
+    """The moment a sentence names, for the parameter it is meant for; each clause's own where several may be told."""
     names = [name for name, schema in properties.items() if is_time(name, schema) and name not in filled.values]
     repeating = filled.values.get("repeat", "none") != "none"
-    moment = find_moment(plain, now, repeating=repeating) if names else None
-    if moment is None:
-        return
-    name = _time_for(plain, names, properties, moment)
-    due = not moment.exact and re.search("截止|到期|due|deadline", f"{name} {properties[name].get('title', '')}")
-    at = moment.at.replace(hour=_DUE_HOUR) if due else moment.at
-    filled.values[name] = stamp(at, properties[name])
-    filled.spans.extend(moment.spans)
+    timed = _timed_clauses(plain, now) if len(names) > 1 else []
+    if len(timed) < 2:
+        moment = find_moment(plain, now, repeating=repeating) if names else None
+        timed = [(plain, moment)] if moment is not None else []
+    for clause, moment in timed:
+        left = [name for name in names if name not in filled.values]
+        if not left:
+            return
+        name = _time_for(clause, left, properties, moment)
+        due = not moment.exact and re.search("截止|到期|due|deadline", f"{name} {properties[name].get('title', '')}")
+        at = moment.at.replace(hour=_DUE_HOUR) if due else moment.at
+        filled.values[name] = stamp(at, properties[name])
+        filled.spans.extend(moment.spans)
+
+
+def _timed_clauses(plain: str, now: datetime) -> list[tuple[str, Moment]]:
+    """The clauses that name a moment; an hour without a day is of the day named before (周五交，上午提醒我)."""
+    found: list[tuple[str, Moment]] = []
+    for match in re.finditer(r"[^,，。;；!！\n]+", plain):
+        moment = find_moment(match.group(), now)
+        if moment is None:
+            continue
+        at = moment.at
+        if found and not find_stretches(match.group(), now, "future") and not re.search("后|过", match.group()):
+            at = datetime.combine(found[-1][1].at.date(), at.timetz())
+        spans = tuple((start + match.start(), end + match.start()) for start, end in moment.spans)
+        found.append((match.group(), Moment(at, moment.exact, spans)))
+    return found
+
+
+def several_times(plain: str, now: datetime) -> bool:
+    """Whether a sentence lists moments: 明天九点和后天十点."""
+    first = find_moment(plain, now)
+    if first is None:
+        return False
+    end = max(end for _, end in first.spans)
+    joined = re.match(r"\s*(?:和|、|以及|还有|跟|及)\s*", plain[end:])
+    rest = plain[end + joined.end() :] if joined else ""
+    second = find_moment(rest, now) if rest else None
+    return second is not None and min(start for start, _ in second.spans) == 0
 
 
 def _time_for(plain: str, names: list[str], properties: Mapping[str, Mapping[str, Any]], moment: Moment) -> str:

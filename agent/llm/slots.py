@@ -11,10 +11,22 @@ from typing import Any
 from agent.llm.base import ToolOffer
 from agent.llm.slot_schema import choices, flat, is_time, label, missing, properties_of, property_of
 from agent.llm.slot_text import read_texts, unquote
-from agent.llm.slot_values import Filled, is_machine, machine_in, read_enum, read_time, read_typed, stamp, take
+from agent.llm.slot_values import Filled, is_machine, machine_in, read_enum, read_time, read_typed, several_times, stamp, take
 from memory.moments import find_moment
 
-__all__ = ["choices", "fill", "is_only_time", "is_time", "label", "missing", "property_of", "read_answer", "unknown_machine"]
+__all__ = [
+    "choices",
+    "fill",
+    "is_only_time",
+    "is_time",
+    "label",
+    "missing",
+    "properties_of",
+    "property_of",
+    "read_answer",
+    "several_times",
+    "unknown_machine",
+]
 
 
 _YES = re.compile(r"^(?:是|要|需要|开|打开|对|true|yes)")

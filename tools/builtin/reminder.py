@@ -240,5 +240,5 @@ reminder_cancel = Tool(
     confirm_template="取消提醒 {number}",
     labels={"number": "提醒"},
     examples=("取消提醒 2",),
-    triggers=("取消提醒", "删除提醒", "不用提醒"),
+    triggers=("取消提醒", "删除提醒", "不用提醒", "不用提醒我", "不用再提醒", "不要提醒我", "别提醒我", "别再提醒我"),
 )

@@ -396,16 +396,3 @@ async def test_permission_gone_means_withdrawn(world: World) -> None:
     assert group is not None
     assert await world.texts(group) == ["没有执行：部署：web-01\n原因：你现在没有这个权限"]
     assert world.ran == []
-
-
-async def test_what_was_proposed_again_is_not_proposed_twice(world: World) -> None:
-    """重新发起 takes the place of a withdrawn action, too; once that is decided nothing is left to bring back."""
-    prompt = await world.propose()
-    await world.database.write(lambda c: world.tools.confirm.withdraw_undelivered(c, prompt.action_id))
-    again = await world.tools.confirm.reissue(world.actor())
-    await world.store(again)
-    assert again.prompt is not None
-    await world.deliver(again.prompt)
-    assert await world.answer("确认") == "已部署 web-01"
-    assert (await world.tools.confirm.reissue(world.actor())).text == "没有可以重新发起的操作。"
-    assert len(world.ran) == 1

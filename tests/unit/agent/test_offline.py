@@ -16,6 +16,7 @@ from agent.llm.intent import find_intent
 from agent.llm.offline import RuleModel
 from agent.llm.slots import fill, missing
 from agent.protocol import Deadline
+from agent.toolbox import offer_of
 from config.clock import SHANGHAI
 from memory.segment import Segmenter
 from tests.fakes.assistant import WECOM, settings_for
@@ -52,10 +53,7 @@ def offers() -> list[ToolOffer]:
     tenant = {"accounts": [{**WECOM, "approval_template_id": "t1"}], "operators": [], "tools": TOOLS}
     settings = settings_for(Path("/nonexistent"), tenant)
     tools = {tool.name: tool for tool in [*builtin_tools(), *tenant_tools(settings, settings.tenants[0])]}
-    return [
-        ToolOffer(tool.name, tool.description, tool.parameters, tool.examples, tool.triggers, tool.title, tool.labels)
-        for tool in tools.values()
-    ]
+    return [offer_of(tool) for tool in tools.values()]
 
 
 OFFERS = offers()
@@ -174,13 +172,13 @@ async def test_a_machine_that_is_not_there_is_not_taken_for_another(segmenter: S
 async def test_nobody_in_particular_is_asked_for(segmenter: Segmenter) -> None:
     """「给同事发消息」 names no colleague."""
     talk = Talk(segmenter)
-    assert (await talk.say("给同事发消息")).text.endswith("请告诉我：收件人？")
+    assert (await talk.say("给同事发消息")).text.endswith("请告诉我收件人。")
 
 
 async def test_slots_are_asked_one_by_one_and_kept(segmenter: Segmenter) -> None:
     talk = Talk(segmenter)
     first = await talk.say("提醒我")
-    assert first.text.endswith("请告诉我：内容？")
+    assert first.text.endswith("请告诉我内容。")
     second = await talk.say("给客户回电话")
     assert "什么时间" in second.text
     assert called(await talk.say("后天下午三点半")) == (
@@ -252,7 +250,7 @@ async def test_a_time_is_no_content(segmenter: Segmenter) -> None:
     """「提醒我」, 「10分钟后」, 「喝水」: the answer that only names a time fills the time, and the content is asked again."""
     talk = Talk(segmenter)
     assert "内容" in (await talk.say("提醒我")).text
-    assert (await talk.say("10分钟后")).text == "请告诉我：内容？"
+    assert (await talk.say("10分钟后")).text == "请告诉我内容。"
     name, arguments = called(await talk.say("喝水"))
     assert name == "reminder_create"
     assert arguments == {"text": "喝水", "at": "2026-08-12T14:40:00+08:00"}
@@ -271,7 +269,7 @@ async def test_nothing_to_cancel_starts_nothing(segmenter: Segmenter, word: str)
 async def test_a_number_is_asked_for_in_words(segmenter: Segmenter) -> None:
     talk = Talk(segmenter)
     await talk.say("你好")
-    assert (await talk.say("删除提醒")).text == "请告诉我提醒的编号？"
+    assert (await talk.say("删除提醒")).text == "请告诉我提醒的编号。"
 
 
 @pytest.mark.parametrize("text", ["给李四发消息说晚上开会", "给李四发消息，晚上开会", "给李四发个消息：晚上开会"])
@@ -320,3 +318,56 @@ async def test_asking_how_starts_nothing(segmenter: Segmenter, text: str) -> Non
     reply = await Talk(segmenter).say(text)
     assert not reply.tool_calls
     assert "直接用一句话说就行" in reply.text
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "arguments"),
+    [
+        (
+            "建个待办：周五前交周报，明天上午提醒我",
+            "todo_create",
+            {"title": "交周报", "due": "2026-08-14T18:00:00+08:00", "remind_at": "2026-08-13T09:00:00+08:00"},
+        ),
+        (
+            "建一个待办，明天下午三点前交报告，中午十二点提醒我",
+            "todo_create",
+            {"title": "交报告", "due": "2026-08-13T15:00:00+08:00", "remind_at": "2026-08-13T12:00:00+08:00"},
+        ),
+        ("明天提醒我给张三发消息", "reminder_create", {"text": "给张三发消息", "at": "2026-08-13T09:00:00+08:00"}),
+        ("别忘了明天九点提醒我开会", "reminder_create", {"text": "开会", "at": "2026-08-13T09:00:00+08:00"}),
+        ("可以明天九点提醒我开会吗？", "reminder_create", {"text": "开会", "at": "2026-08-13T09:00:00+08:00"}),
+        ("提醒我不要迟到，明天九点", "reminder_create", {"text": "不要迟到", "at": "2026-08-13T09:00:00+08:00"}),
+        ("明天九点提醒我十点开会", "reminder_create", {"text": "十点开会", "at": "2026-08-13T09:00:00+08:00"}),
+        (
+            "两千零二十六年十二月二十五日上午十点提醒我过节",
+            "reminder_create",
+            {"text": "过节", "at": "2026-12-25T10:00:00+08:00"},
+        ),
+    ],
+)
+async def test_times_are_of_their_own_clause(segmenter: Segmenter, text: str, tool: str, arguments: dict[str, Any]) -> None:
+    """Each time goes where its clause says; what is to be reminded of is taken as it is."""
+    assert called(await Talk(segmenter).say(text)) == (tool, arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("不要建待办", texts.RULE_NOT_DONE),
+        ("我不想建待办", texts.RULE_NOT_DONE),
+        ("不要给张三发消息", texts.RULE_NOT_DONE),
+        ("我不想取消提醒", texts.RULE_NOT_DONE),
+        ("明天九点和后天十点都提醒我开会", texts.RULE_ONE_TIME),
+        ("我昨天建了一个待办，你看到了吗？", texts.RULE_UNSURE),
+        ("待办3做完了吗？", texts.RULE_UNSURE),
+        ("有人删除待办了吗", texts.RULE_UNSURE),
+        ("待办太多了怎么办", texts.RULE_UNSURE),
+        ("别提醒我开会了", "请告诉我提醒的编号。"),
+        ("能帮我建个待办吗？", "请告诉我标题。"),
+    ],
+)
+async def test_what_was_not_asked_for_is_not_proposed(segmenter: Segmenter, text: str, said: str) -> None:
+    """A refusal is no order, a question about a thing no order for one; two times at once are asked for one by one."""
+    reply = await Talk(segmenter).say(text)
+    assert reply.tool_calls == ()
+    assert said in reply.text
