@@ -78,7 +78,7 @@ class Dispatcher:
         deadline = started + channel.account.reply_deadline_s
         lane = lane_of(message, channel.account)
         arrival = Arrival(message, lane)
-        if lane in ("turn", "single") and not self._runner.is_draining(arrival.conversation_id):
+        if lane in ("turn", "single") and self._runner.may_claim(arrival.conversation_id):
             arrival = Arrival(message, lane, self._runner.owner)
         handler = _Handler(deadline)
         stored = self._inbox.submit(arrival)

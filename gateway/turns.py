@@ -88,12 +88,17 @@ class TurnRunner:
         """Whether this process is working on the conversation."""
         return conversation in self._drains
 
+    def may_claim(self, conversation: str) -> bool:
+        """Whether a fresh message of the conversation should bring its claim along."""
+        return not self._closing and conversation not in self._drains
+
     def start(self, conversation: str, held: Held | None = None) -> asyncio.Task[None] | None:
         """Begin draining unless already at it. ``held`` is a claim this process has already."""
         if conversation in self._drains:
             self._again[conversation] = held or self._again.get(conversation)
             return self._drains[conversation]
         if self._closing:
+            self.ring_soon(conversation, "turn")  # what came while we leave is somebody else's
             return None
         task = asyncio.create_task(self._drain(conversation, held))
         self._drains[conversation] = task
@@ -106,14 +111,16 @@ class TurnRunner:
             flag.set()
 
     async def close(self, grace_s: float) -> None:
-        """Take nothing new, let running turns finish for ``grace_s``, then stop them; unfinished rows stay for others."""
+        """Take nothing new, let running turns finish for ``grace_s``, then stop them and ring for others to go on with them."""
         self._closing = True
-        running = list(self._drains.values())
+        running = dict(self._drains)
         if running:
-            _, late = await asyncio.wait(running, timeout=grace_s)
+            _, late = await asyncio.wait(running.values(), timeout=grace_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+            cut_off = [conversation for conversation, task in running.items() if task in late]
+            await asyncio.gather(*(self._services.bell.ring("turn", conversation) for conversation in cut_off))
 
     def _drained(self, conversation: str, task: asyncio.Task[None]) -> None:
         self._drains.pop(conversation, None)
@@ -253,9 +260,9 @@ class TurnRunner:
 
         return await write_patiently(self._database, write)
 
-    def ring_soon(self, key: str) -> None:
-        """Wake delivery from where nothing can be awaited."""
-        task = asyncio.create_task(self.ring_outbox(key))
+    def ring_soon(self, key: str, queue: str = "outbox") -> None:
+        """Ring from where nothing can be awaited."""
+        task = asyncio.create_task(self._services.bell.ring(queue, key))
         self._ringing.add(task)
         task.add_done_callback(self._ringing.discard)
 

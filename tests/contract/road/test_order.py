@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import update
@@ -261,3 +262,30 @@ def _where(road: Road):  # type: ignore[no-untyped-def]
     from agent.protocol import Conversation as Where
 
     return Where("acme", "wecom-main", _PEER, "s", "zhangsan", "wecom_userid", "single", -1)
+
+
+async def test_a_gateway_that_leaves_hands_its_turns_on(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """N-02: a turn that does not end in the grace, and a message that comes in the last moment, are rung for at once, and
+    another process takes them without waiting for a lease."""
+    leaving = await build_road(database, monkeypatch, deadline_s=0.3)
+
+    async def never(message: InboundMessage) -> TurnResult:
+        await asyncio.Event().wait()
+        raise AssertionError(message)
+
+    leaving.turns.script = never
+    await leaving.say("做到一半")
+    await leaving.runner.close(0.01)
+    assert leaving.bell.rings == [("turn", _PEER)]
+    await leaving.say("最后一刻", user="lisi")
+    last = conversation_id("acme", "wecom-main", "single", "lisi")
+    await leaving.until(lambda: _rung(leaving, last))
+    heir = await build_road(database, monkeypatch)
+    for conversation in (_PEER, last):
+        await heir.dispatcher.run_waiting(conversation, cast(Any, heir.channels))
+    assert [row.status for row in await heir.inbound()] == ["done", "done"]
+    await heir.runner.close(0.1)
+
+
+async def _rung(road: Road, conversation: str) -> bool:
+    return ("turn", conversation) in road.bell.rings
