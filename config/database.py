@@ -39,7 +39,8 @@ class Database(Protocol):
     async def write(self, fn: Callable[[Connection], T], *, durable: bool = True) -> T:
         """Run ``fn`` in one write transaction; when this returns it is on disk. Raises DatabaseBusy, or what ``fn`` raised.
 
-        ``durable=False`` does not wait for the disk: what was written survives any process, but a power failure may undo it.
+        ``durable=False`` does not wait for the disk: what was written survives any process of ours, but a power failure may
+        undo it, and so may a crash of the PostgreSQL server.
         """
         ...
 

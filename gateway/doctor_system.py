@@ -19,6 +19,7 @@ from gateway.doctor_report import Finding, Level
 from gateway.models import Inbound, OutboxMessage
 from gateway.ports import address
 from gateway.queue import ALIVE_PREFIX
+from gateway.texts import OUTBOX_STATES
 
 if TYPE_CHECKING:
     import redis.asyncio as aredis
@@ -103,7 +104,7 @@ def _outbox(connection: Connection, clock: Clock, tenants: tuple[str, ...]) -> I
     states = ("passive_reserved", "pending", "sending", "parked", "unknown")
     rows = select(_OUTBOX.c.status, func.count()).where(mine, _OUTBOX.c.status.in_(states)).group_by(_OUTBOX.c.status)
     counts: dict[str, int] = {status: count for status, count in connection.execute(rows)}
-    told = "，".join(f"{texts.STATE_NAMES[state]} {counts[state]}" for state in states if state in counts)
+    told = "，".join(f"{OUTBOX_STATES[state]} {counts[state]}" for state in states if state in counts)
     text = texts.OUTBOX_OK.format(states=told) if told else texts.OUTBOX_EMPTY
     yield Finding(texts.SYSTEM, "outbox", "ok", text)
     due = mine & (_OUTBOX.c.status == "pending") & (_OUTBOX.c.next_attempt_at_ms < now - _LATE_S * 1000)

@@ -90,14 +90,6 @@ OUTBOX_DEAD = "近一天有 {count} 条消息没能送达，已放弃"
 OUTBOX_DEAD_FIX = "yizhan outbox list 看错误码；可以重发的用 yizhan outbox retry"
 MODEL_NONE = "没有接大模型：只会固定的几件事（设置 models）"
 MODEL_SOME = "模型：{names}"
-STATE_NAMES = {
-    "passive_reserved": "留给应答",
-    "pending": "等待发送",
-    "sending": "正在发送",
-    "parked": "暂存",
-    "unknown": "结果未知",
-    "dead": "放弃",
-}
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, RowMapping, func, or_, select
 
 from agent.models import Turn
 from config.columns import table_of
+from gateway import texts
 from gateway.models import Inbound, Job, OutboxMessage, Push
 from gateway.texts import quote
 from tools.models import PendingAction, ToolAudit
@@ -25,27 +26,9 @@ _STATUS = {
     "stopped": "被叫停",
     "dead": "多次失败，已放弃",
     "refused": "太多，没收下（已告知对方）",
-    "passive_reserved": "留给 HTTP 应答",
-    "pending": "等待发送",
-    "sending": "正在发送",
-    "sent": "已送出",
-    "parked": "暂存",
-    "unknown": "发出后没有回音，结果未知",
-    "expired": "过期未送",
-    "cancelled": "已撤回",
-    "queued": "排队",
-    "cancelled_job": "已取消",
 }
 _VIA = {"passive": "在 HTTP 应答里", "push": "主动推送", "pull": "对方回复「继续」时"}
 _LANE = {"turn": "进入对话", "single": "命令，按顺序", "fast": "快速通道", "none": "只记录，不回应"}
-_PARK = {
-    "pull": "此账号不能推送，等对方回复「继续」",
-    "more": "后面的页，等对方回复「继续」",
-    "window": "48 小时窗口已关，等对方下次说话",
-    "operator": "等管理员处理",
-    "quota": "配额用完，等恢复或对方下次说话",
-    "blocked": "被平台拦下，等对方下次说话",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +206,8 @@ def _outbox_steps(row: RowMapping, bodies: bool) -> Iterator[Step]:
 
 
 def _state_of(row: RowMapping) -> str:
-    state: str = _STATUS.get(row["status"]) or str(row["status"])
-    reason = _PARK.get(row["park_reason"] or "", row["park_reason"])
+    state: str = texts.OUTBOX_STATES.get(row["status"], row["status"])
+    reason = texts.PARK_REASONS.get(row["park_reason"] or "", row["park_reason"])
     tries = f"，试过 {row['attempts']} 次" if row["attempts"] else ""
     told = f"平台答 {row['errcode']}：{row['errmsg'] or ''}" if row["errcode"] else row["errmsg"]
     code = f"，{told}" if told else ""

@@ -173,7 +173,8 @@ async def test_a_failed_delivery_tells_errcode_and_reason(database: Database) ->
     await _store(database, OutboxMessage, _outbox(1, **failed, errmsg="not allow to access from your ip"))
     (story,) = await database.read(lambda c: stories(c, "1"))
     assert story.verdict == (
-        "0/1 条已送出；其余：暂存（等管理员处理），试过 1 次，平台答 60020：not allow to access from your ip。"
+        "0/1 条已送出；其余：暂存（需要管理员处理账号配置，恢复后自动发送），试过 1 次，"
+        "平台答 60020：not allow to access from your ip。"
     )
 
 
