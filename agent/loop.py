@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from agent import texts
+from agent.claims import without_claims
 from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolCall, ToolOffer, estimate_tokens
 from agent.llm.router import DataPermission, RouteLog, Router
 from agent.ports import StopSignal
@@ -19,6 +20,8 @@ from config.schema import Limits, Purpose
 
 T = TypeVar("T")
 _INVALID_LIMIT = 2
+_PROMPT_LIMIT = 5
+"""So many things a person is asked to confirm at once; a model that runs wild asks for no more."""
 
 
 class Stopped(Exception):
@@ -122,7 +125,7 @@ class Loop:
         waiting = 0
         for call in calls:
             if self.result.tool_calls >= self.limits.tool_calls:
-                called = Called("failed", "本轮的工具调用次数已用完，没有执行。")
+                called = Called("failed", texts.NO_CALLS_LEFT)
             else:
                 called = await self._call(call)
             waiting += called.status == "awaiting_confirmation"
@@ -135,6 +138,8 @@ class Loop:
             return self._parked[key]
         if self.result.job is not None:
             return Called("failed", texts.ONE_LONG_CALL)
+        if len(self.result.prompts) >= _PROMPT_LIMIT:
+            return Called("failed", texts.TOO_MANY_PROMPTS.format(count=_PROMPT_LIMIT))
         self.result.tool_calls += 1
         self.result.tools.append(call.name)
         called = await self._stoppable(self.tools.call(call.id, call.name, call.arguments))
@@ -178,12 +183,17 @@ class Loop:
         """Everything said in the run, each sentence once: text before a tool call is neither lost (DEL-31) nor doubled
         (DEL-32)."""
         self._keep(text)
-        self.result.text = "\n".join(self._said)
+        self.result.text = "\n".join(self._spoken())
         self.result.outcome = "asked" if self.result.prompts else outcome
         return self.result
 
+    def _spoken(self) -> list[str]:
+        """What the model said; nothing that waits for the person is said to be done (overview §7.14)."""
+        said = map(without_claims, self._said) if self.result.prompts else self._said
+        return [text for text in said if text]
+
     def _asked(self) -> LoopResult:
-        self.result.text = "\n".join(self._said)
+        self.result.text = "\n".join(self._spoken())
         self.result.outcome = "asked"
         return self.result
 
@@ -195,7 +205,7 @@ class Loop:
     def _partial(self, why: str) -> LoopResult:
         self.result.ended_by = why
         reason = texts.PARTIAL_WHY[why]
-        found = [*self._said, *self._found]
+        found = [*self._spoken(), *self._found]
         if found:
             body = "\n".join(found)
             self.result.text = f"{texts.PARTIAL_TITLE.format(why=reason)}\n{body}"
@@ -215,7 +225,7 @@ class Loop:
 
     def _cut_short(self, error: ModelError) -> LoopResult:
         reason = texts.FAILED_REASONS.get(error.code, texts.FAILED_OTHER)
-        self.result.text = "\n".join([texts.PARTIAL_TITLE.format(why=reason), *self._said, *self._found])
+        self.result.text = "\n".join([texts.PARTIAL_TITLE.format(why=reason), *self._spoken(), *self._found])
         self.result.outcome = "partial"
         return self.result
 
@@ -223,5 +233,5 @@ class Loop:
 def _canonical(arguments: str) -> str:
     try:
         return json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments

@@ -101,6 +101,8 @@ FAILED_REASONS: dict[str, str] = {
 }
 FAILED_OTHER = "内部出错"
 
+NO_CALLS_LEFT = "本轮的工具调用次数已用完，没有执行。"
+TOO_MANY_PROMPTS = "一次最多请用户确认 {count} 项，这一项没有提出。请告诉用户还有哪些，等确认完再说。"
 PARTIAL_TITLE = "这件事我没能全部做完（{why}），到目前为止："
 PARTIAL_NOTHING = "这件事我没能做完（{why}），还没有得到结果。可以把问题拆小一点再问我。"
 PARTIAL_WHY: dict[str, str] = {

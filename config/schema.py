@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -197,6 +198,8 @@ class HttpTool(Section):
         """Nothing that may change something runs unasked because a line was forgotten, and no value chooses the host."""
         if not re.fullmatch(r"https?://[^/?#{}@\s]+(?:[/?][^\s]*)?", self.url):
             raise ValueError("url: expected http(s)://host/path, with {names} after the host only")
+        for template in (self.summary_template, self.confirm_template or ""):
+            list(string.Formatter().parse(template))  # a brace that is not closed would be found by the first call
         if self.method != "GET" and "tool_class" not in self.model_fields_set:
             raise ValueError(f"class: say read or operation for a tool that sends {self.method}")
         if self.method in ("PUT", "PATCH", "DELETE") and self.tool_class == "read":

@@ -250,6 +250,8 @@ def test_children_get_the_environment_and_the_overrides(monkeypatch: pytest.Monk
         {"url": "https://{host}/x"},
         {"url": "https://a@b/x"},
         {"url": "ftp://a/x"},
+        {"summary_template": "{title"},
+        {"confirm_template": "}"},
         {"url": "https://a{n}.example.com/x"},
     ],
 )
