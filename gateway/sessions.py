@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.protocol import InboundMessage
@@ -20,7 +20,12 @@ _CONVERSATION = table_of(ConversationRow)
 _SESSION = table_of(Session)
 _INBOUND = table_of(Inbound)
 
-
+_OPEN = {
+    name: dialect.insert(_CONVERSATION).on_conflict_do_nothing()
+    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+}
+_BEGIN = insert(_SESSION)
+_POINT = update(_CONVERSATION).where(_CONVERSATION.c.id == bindparam("conversation")).values(session_id=bindparam("session"))
 _TOUCH = (
     update(_CONVERSATION)
     .where(_CONVERSATION.c.id == bindparam("conversation"))
@@ -36,34 +41,27 @@ def touch_conversation(connection: Connection, message: InboundMessage, now_ms: 
     touched = {"conversation": key, "now": now_ms, "act": act}
     row = connection.execute(_TOUCH, touched).first()
     if row is None:
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        connection.execute(
-            dialect.insert(_CONVERSATION)
-            .values(
-                id=key,
-                tenant_id=message.tenant_id,
-                account_id=message.account_id,
-                chat_type=message.chat_type,
-                peer_id=message.peer_id,
-                user_id=message.user_id,
-                id_type=message.id_type,
-                fence=0,
-                created_at_ms=now_ms,
-            )
-            .on_conflict_do_nothing()
-        )
+        fresh = {
+            "id": key,
+            "tenant_id": message.tenant_id,
+            "account_id": message.account_id,
+            "chat_type": message.chat_type,
+            "peer_id": message.peer_id,
+            "user_id": message.user_id,
+            "id_type": message.id_type,
+            "fence": 0,
+            "created_at_ms": now_ms,
+        }
+        connection.execute(_OPEN[connection.dialect.name], fresh)
         row = connection.execute(_TOUCH, touched).one()
     return row.session_id or _first_session(connection, message.tenant_id, key, now_ms)
 
 
 def _first_session(connection: Connection, tenant_id: str, conversation: str, now_ms: int) -> str:
     session = new_id("s")
-    connection.execute(
-        _SESSION.insert().values(
-            id=session, tenant_id=tenant_id, conversation_id=conversation, memory_version=0, turns=0, started_at_ms=now_ms
-        )
-    )
-    connection.execute(update(_CONVERSATION).where(_CONVERSATION.c.id == conversation).values(session_id=session))
+    first = {"id": session, "tenant_id": tenant_id, "conversation_id": conversation, "started_at_ms": now_ms}
+    connection.execute(_BEGIN, {**first, "memory_version": 0, "turns": 0})
+    connection.execute(_POINT, {"conversation": conversation, "session": session})
     return session
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from agent.protocol import Attachment, Event, InboundMessage
 
+_NAMES = tuple(field.name for field in fields(InboundMessage))
+
 
 def to_json(message: InboundMessage, *, with_fields: bool = False) -> dict[str, Any]:
     """A JSON-able dict of every field; the raw platform fields only when asked (they can be large)."""
-    data = asdict(message)
+    data = {name: getattr(message, name) for name in _NAMES}
+    data["attachments"] = [asdict(item) for item in message.attachments]
+    if message.event is not None:
+        data["event"] = asdict(message.event if with_fields else replace(message.event, payload={}))
     if not with_fields:
         data["fields"] = {}
-        if message.event is not None:
-            data["event"]["payload"] = {}
     return data
 
 
