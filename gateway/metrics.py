@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 
 from config.columns import table_of
 from config.logging import on_event
+from gateway.health import read_soon
 from gateway.models import Inbound, Job, OutboxMessage
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Metrics:
             self._depth.labels(queue).set(depth)
         now = services.clock.now_ms()
         try:
-            self._read_states(await services.database.read(_states), now)
+            self._read_states(await read_soon(services.database, _states), now)
             self._up.labels("database").set(1)
         except Exception:  # noqa: BLE001 -- metrics must come out especially when the database is in trouble
             self._up.labels("database").set(0)
