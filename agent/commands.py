@@ -158,7 +158,8 @@ async def _status(services: AgentServices, where: Conversation) -> str:
     )
     if waiting:
         lines.append(texts.STATUS_WAITING_CONFIRM.format(count=len(waiting)))
-    lines.append(services.router.describe())
+    if where.id_type == "wecom_userid":  # which model answers is the company's own business
+        lines.append(services.router.describe())
     return "\n".join(lines)
 
 

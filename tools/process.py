@@ -45,7 +45,7 @@ async def run_local(argv: Sequence[str], *, timeout_s: float) -> Ran:
             env={"PATH": os.defpath + ":/usr/local/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
         )
     except OSError:
-        text = texts.SCRIPT_NOT_FOUND.format(host="local", program=os.path.basename(argv[0]))
+        text = texts.SCRIPT_NOT_FOUND.format(program=os.path.basename(argv[0]))
         raise ToolFailed("no such program", code="no_program", user_text=text) from None
     try:
         async with asyncio.timeout(timeout_s):

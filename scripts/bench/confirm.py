@@ -281,7 +281,9 @@ def kills(url: str, folder: Path, *, actions: int, clickers: int, deaths: int) -
     for row in rows:
         times = happened[int(json.loads(row.args_json)["n"])]
         double[row.tool.removeprefix("act_")] += times > 1
-        lied += (row.status == "succeeded" and times == 0) or (row.status == "failed" and times > 0)
+        lied += (row.status == "succeeded" and times == 0) or (
+            row.status in ("failed", "withdrawn", "rejected", "expired") and times > 0
+        )
     ended = {"succeeded", "failed", "needs_human", "withdrawn"}
     return {
         "actions": actions,

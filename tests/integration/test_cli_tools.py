@@ -60,7 +60,7 @@ def test_try(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A read runs at once; a write asks at a terminal, is refused through a pipe, and runs with --yes."""
     capsys.readouterr()
     assert main(["tools", "try", "run_script", '{"preset":"hello"}', "--config", config]) == 0
-    assert capsys.readouterr().out == "脚本「hello」在 local 上运行完成。输出：\nhello\n"
+    assert capsys.readouterr().out == "脚本「hello」在本机上运行完成。输出：\nhello\n"
     assert main(["tools", "try", "todo_create", '{"title":"周报"}', "--config", config]) == 1
     assert "这项已经取消，没有执行" in capsys.readouterr().out
     assert main(["tools", "try", "todo_create", '{"title":"周报"}', "--yes", "--config", config]) == 0

@@ -70,7 +70,8 @@ def _preset_tool(preset: ScriptPreset, hosts: Mapping[str, Host]) -> Tool:
         values = {name: given.get(name, spec.default) for name, spec in preset.arguments.items()}
         if values:
             final["arguments"] = values
-        return Prepared(final, {"preset": f"{preset.id}（{preset.description}）"})
+        shown = {"host": texts.HERE} if final["host"] == "local" else {}
+        return Prepared(final, {"preset": f"{preset.id}（{preset.description}）", **shown})
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
         host = arguments.get("host", preset.hosts[0])
@@ -100,7 +101,7 @@ def _preset_tool(preset: ScriptPreset, hosts: Mapping[str, Host]) -> Tool:
         timeout_s=preset.timeout_s + 2,
         long=preset.timeout_s > 60,
         risk=preset.risk,
-        confirm_template="在 {host} 运行脚本 " + preset.id.replace("{", "").replace("}", ""),
+        confirm_template="在{host}运行脚本 " + preset.id.replace("{", "").replace("}", ""),
         labels={"preset": "脚本", "host": "主机", "arguments": "参数"},
         version=fingerprint(preset.argv, preset.read_only, typed, [str(hosts[name]) for name in preset.hosts if name in hosts]),
     )
@@ -144,5 +145,6 @@ def _result(preset: ScriptPreset, host: str, code: int, output: str) -> ToolResu
     shown = text if len(text) <= _SHOWN_CHARS else "…" + text[-_SHOWN_CHARS:]
     said = texts.SCRIPT_OUTPUT.format(text=shown) if shown else ""
     template = texts.SCRIPT_DONE if code == 0 else texts.SCRIPT_EXIT
-    summary = template.format(preset=preset.id, host=host, code=code, output=said)
+    where = texts.HERE if host == "local" else texts.THERE.format(host=host)
+    summary = template.format(preset=preset.id, host=where, code=code, output=said)
     return ToolResult(summary, raw={"code": code, "output": output}, values={"code": code, "output": shown, "host": host})

@@ -71,7 +71,7 @@ async def _local() -> Usage:
         after, memory = await asyncio.to_thread(_read, "/proc/stat"), await asyncio.to_thread(_read, "/proc/meminfo")
         disk = await asyncio.to_thread(os.statvfs, "/")
     except OSError:
-        raise ToolFailed("no /proc here", user_text=texts.STATUS_UNREADABLE.format(host="local")) from None
+        raise ToolFailed("no /proc here", user_text=texts.STATUS_UNREADABLE.format(host=texts.HERE)) from None
     used = disk.f_blocks - disk.f_bfree
     top = await run_local(["ps", "-eo", "comm,pcpu,rss", "--sort=-pcpu"], timeout_s=5)
     return Usage(
@@ -83,7 +83,7 @@ async def _remote(host: Host) -> Usage:
     ran = await run_on(host, ["sh", "-c", _PROBE], timeout_s=12)
     parts = ran.output.split("---\n")
     if len(parts) != 5:
-        raise ToolFailed("no proper answer", user_text=texts.STATUS_UNREADABLE.format(host=host.id))
+        raise ToolFailed("no proper answer", user_text=texts.STATUS_UNREADABLE.format(host=texts.THERE.format(host=host.id)))
     return Usage(parse_cpu(parts[0], parts[1]), parse_memory(parts[2]), parse_disk(parts[3]), parse_top(parts[4]))
 
 

@@ -35,7 +35,7 @@ async def test_scripts(tmp_path: Path, database: Any) -> None:
     """S001-47 N-20: an argv, never a shell; read-only ones run at once, others ask; arguments are typed."""
     office = Office(tmp_path, database, ToolSettings(scripts=(preset(), preset(id="change", read_only=False, risk="high"))))
     said = (await office.call("run_script", preset="show", arguments={"word": "a; touch /tmp/x $(id)"})).summary
-    assert said == "脚本「show」在 local 上运行完成。输出：\n['a; touch /tmp/x $(id)', 'x=a; touch /tmp/x $(id)']"
+    assert said == "脚本「show」在本机上运行完成。输出：\n['a; touch /tmp/x $(id)', 'x=a; touch /tmp/x $(id)']"
     change = await office.call("run_script", preset="change", arguments={"word": "a"})
     assert change.prompt is not None
     assert "高风险操作" in change.prompt.text
