@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from redis.asyncio import Redis
@@ -64,13 +67,13 @@ class PushApi:
         await self.bell.ring("outbox", stored.id)
         log(_logger, "push.accepted", push=stored.id, account=push.account, targets=len(stored.targets), caller=key.id)
         targets = [{**shown, "id": group} for shown, group in stored.targets]
-        return web.json_response({"id": stored.id, "repeated": stored.repeated, "targets": targets}, status=202)
+        return _answer({"id": stored.id, "repeated": stored.repeated, "targets": targets}, status=202)
 
     async def _get(self, request: web.Request, key: ApiKey) -> web.StreamResponse:
         found = await self.store.view(key.tenant_id, key.accounts, request.match_info["id"])
         if found is None:
             raise PushRefused("not_found", texts.PUSH_NOT_FOUND, status=404)
-        return web.json_response(view_json(found, self.clock))
+        return _answer(view_json(found, self.clock))
 
     async def _cancel(self, request: web.Request, key: ApiKey) -> web.StreamResponse:
         push_id = request.match_info["id"]
@@ -79,7 +82,7 @@ class PushApi:
         if cancelled is None or found is None:
             raise PushRefused("not_found", texts.PUSH_NOT_FOUND, status=404)
         log(_logger, "push.cancelled", push=push_id, rows=cancelled, caller=key.id)
-        return web.json_response({"cancelled": cancelled, **view_json(found, self.clock)})
+        return _answer({"cancelled": cancelled, **view_json(found, self.clock)})
 
     # who and how much -----------------------------------------------------------------------------------------------
     def _guard(self, handler: Callable[[web.Request, ApiKey], Awaitable[web.StreamResponse]]) -> Handler:
@@ -90,11 +93,11 @@ class PushApi:
                 return await handler(request, key)
             except PushRefused as refused:
                 headers = None if refused.retry_after_s is None else {"Retry-After": str(refused.retry_after_s)}
-                return web.json_response(refused.as_json(), status=refused.status, headers=headers)
+                return _answer(refused.as_json(), status=refused.status, headers=headers)
             except YizhanError as error:
                 log(_logger, "push.failed", logging.WARNING, error=error)
                 told = {"error": {"code": error.code, "message": error.user_text}}
-                return web.json_response(told, status=503 if error.retryable else 500)
+                return _answer(told, status=503 if error.retryable else 500)
 
         return guarded
 
@@ -121,6 +124,11 @@ class PushApi:
                 texts.PUSH_TOO_FAST_FIX.format(seconds=seconds),
             )
             raise PushRefused("too_fast", told, status=429, fix=fix, retry_after_s=seconds)
+
+
+def _answer(data: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """JSON that a person at a terminal can read too."""
+    return web.json_response(data, status=status, headers=headers, dumps=partial(json.dumps, ensure_ascii=False))
 
 
 def open_push_api(

@@ -11,6 +11,8 @@ from agent.llm.base import ToolOffer
 
 _TIME_NAME = re.compile(r"(?:^|_)(?:at|time|date|datetime|due|when|deadline|remind|start|end|from|to|until|since)$|_(?:at|on)$")
 
+_HAN = re.compile("[\u4e00-\u9fff]")
+
 
 def missing(offer: ToolOffer, values: Mapping[str, Any]) -> list[str]:
     """Required parameters without a value, in the schema's order."""
@@ -22,9 +24,10 @@ def label(name: str, schema: Mapping[str, Any]) -> str:
     """What a parameter is called to a person: its title, else its description's first clause, else its name."""
     schema = flat(schema)
     title = str(schema.get("title") or "")
-    if re.search("[\u4e00-\u9fff]", title):
+    if _HAN.search(title):
         return title
-    described = re.split(r"[，,。；;（(：:\s]", str(schema.get("description") or ""), maxsplit=1)[0].strip()
+    description = str(schema.get("description") or "").strip()
+    described = re.split(r"[，,。；;（(：:\s]" if _HAN.match(description) else r"[,.;(:]", description, maxsplit=1)[0].strip()
     return described or title or name
 
 

@@ -65,11 +65,11 @@ def read_texts(plain: str, offer: ToolOffer, properties: Mapping[str, Mapping[st
         text = after[1] if after and (title is None or title in filled.values) else ""
         if title is None or title in filled.values:
             said = [label(name, schema) for name, schema in properties.items() if name in filled.values]
-            rest = _rest(plain, filled.spans, offer.triggers, said) if not quoted else ""
+            rest = _rest(plain, filled.spans, (*offer.triggers, offer.title), said) if not quoted else ""
             _put(filled, properties, content, text or rest)
     elif title is not None and title not in filled.values:
         said = [label(name, schema) for name, schema in properties.items() if name in filled.values]
-        _put(filled, properties, title, _rest(plain, filled.spans, offer.triggers, said))
+        _put(filled, properties, title, _rest(plain, filled.spans, (*offer.triggers, offer.title), said))
 
 
 def _group(pattern: re.Pattern[str], plain: str) -> tuple[str, tuple[int, int]] | None:

@@ -14,6 +14,7 @@ from memory.moments import Moment, find_moment, find_repeat
 from memory.numbers import NUMBER, parse_number
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)+|[A-Za-z]+\d+|\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z][A-Za-z0-9]+")
+_UNIT = re.compile(r"\s*(?:台|个|份|次|天|分钟|小时|人|条|项|张|间|位|元)")
 _DUE_HOUR = 18
 """A day named as the last one ends with the working day."""
 _SAID_MEANT = (
@@ -164,7 +165,8 @@ def _number(plain: str, schema: Mapping[str, Any], taken: Sequence[tuple[int, in
             continue
         if value < schema.get("minimum", value) or value > schema.get("maximum", value):
             continue
-        return value, match.span()
+        unit = _UNIT.match(plain, match.end())
+        return value, (match.start(), unit.end() if unit else match.end())
     return None
 
 

@@ -111,7 +111,8 @@ async def test_the_tool_example_works() -> None:
     found = {name: value for name, value in made.items() if isinstance(value, Tool)}
     assert sorted(found) == ["book_room", "office_hours"]
     assert found["office_hours"].description == "Tell when the office is open."
-    assert found["office_hours"].parameters["properties"]["day"]["description"] == "the day of the week, such as 周六"
+    assert found["office_hours"].labels == {"day": "星期几"}
+    assert found["book_room"].labels == {"room": "会议室", "hours": "小时数"}
     assert not found["office_hours"].needs_confirmation
     assert found["book_room"].needs_confirmation
     assert compile_schema(found["book_room"].parameters).check({"room": "A", "hours": 2}) == []

@@ -121,6 +121,7 @@ async def test_keys_limit_what_a_program_may_do(world: World, client: Client) ->
     """N-13: unknown, expired, revoked keys are refused alike; account, scope and everyone are limits of their own."""
     body = {"account": "wecom-main", "to": {"users": ["a"]}, "message": TEXT}
     assert (await post(client, {}, body))[0] == 401
+    assert "需要有效的 API 密钥" in await (await client.post("/api/v1/push", json=body)).text(), "readable in a terminal"
     assert (await post(client, {"Authorization": "Bearer yzk_" + "x" * 43}, body))[0] == 401
     expiring = await key_for(world, expires_at_ms=world.clock.now_ms() + 1000)
     assert (await post(client, expiring, body))[0] == 202

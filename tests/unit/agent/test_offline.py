@@ -169,6 +169,18 @@ async def test_a_machine_that_is_not_there_is_not_taken_for_another(segmenter: S
     assert called(await Talk(segmenter).say("查服务器状态")) == ("server_status", {})
 
 
+async def test_a_tool_that_says_little_is_asked_for_in_words(segmenter: Segmenter) -> None:
+    """A first tool without labels or triggers: its own title is no argument, a number takes its unit along, no question is
+    cut off at a space."""
+    room = {"type": "string", "description": "the room's name, such as A", "title": "Room"}
+    properties = {"room": room, "hours": {"type": "integer", "default": 1, "title": "Hours"}}
+    parameters = {"type": "object", "properties": properties, "required": ["room"], "additionalProperties": False}
+    talk = Talk(segmenter, [*OFFERS, ToolOffer("book_room", "Book a meeting room.", parameters, (), (), "预订会议室", {})])
+    assert "the room's name" in (await talk.say("预订会议室")).text
+    assert called(await talk.say("大厅")) == ("book_room", {"room": "大厅"})
+    assert called(await talk.say("预订会议室 A101，2小时")) == ("book_room", {"room": "A101", "hours": 2})
+
+
 async def test_nobody_in_particular_is_asked_for(segmenter: Segmenter) -> None:
     """「给同事发消息」 names no colleague."""
     talk = Talk(segmenter)
