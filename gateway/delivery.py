@@ -31,7 +31,7 @@ CONCURRENT = 4 * outbox_claims.PER_ACCOUNT
 _BATCH = 64
 _SLOW_ROUND_S = 30.0
 _PROBE_S = 15.0
-_CLOSE_S = 8.0
+_CLOSE_S = 6.0
 _logger = get_logger(__name__)
 
 
@@ -85,7 +85,8 @@ class Delivery:
         return len(self._sending)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until ``stop``; then let running attempts end, at most 8 s. What is cut off is found by its lease."""
+        """Deliver until ``stop``; then let running attempts end, at most 6 s, before the process takes its database away. What
+        is cut off is found by its lease."""
         helpers = [asyncio.create_task(self._renew_leases()), asyncio.create_task(self._wake_on(stop))]
         if self._bell is not None:
             self._bell.listen("outbox", lambda _key: self.ring())
