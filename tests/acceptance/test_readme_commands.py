@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import ROOT, Demo
-from .stage import ZHANGSAN, Stage
+from .stage import Stage
 
 ENGLISH, CHINESE = ((ROOT / name).read_text("utf-8") for name in ("README.md", "README.zh-CN.md"))
 
@@ -35,6 +34,11 @@ def inline(text: str) -> list[str]:
     return sorted(set(found))
 
 
+def examples(text: str) -> list[tuple[str, str]]:
+    """The blocks without comments, which each language writes in its own words."""
+    return [(kind, re.sub(r"\s*#.*", "", body)) for kind, body in blocks(text) if kind != "python"]
+
+
 @pytest.fixture(scope="module")
 def stage(demo: Demo) -> Stage:
     return Stage(demo)
@@ -53,24 +57,7 @@ def test_both_languages_print_the_same_commands() -> None:
     """Blocks, and commands named in sentences, word for word."""
     assert commands(ENGLISH) == commands(CHINESE)
     assert inline(ENGLISH) == inline(CHINESE)
-    assert [block for block in blocks(ENGLISH) if block[0] != "python"] == [b for b in blocks(CHINESE) if b[0] != "python"]
-
-
-def test_keys_and_push_as_printed(stage: Stage) -> None:
-    """The printed key command, then the printed curl line; only the tenant's name and the port are this demo's."""
-    if shutil.which("curl") is None:
-        pytest.skip("no curl on this machine")
-    folder = stage.demo.data_dir.parent
-    create, curl = (next(line for line in commands(ENGLISH) if line.startswith(word)) for word in ("yizhan keys", "curl"))
-    made = typed(create.replace("acme", "default"), folder)
-    assert made.returncode == 0, made.stderr
-    line = curl.replace("127.0.0.1:8081", f"127.0.0.1:{stage.ports()['admin_port']}")
-    for _ in range(2):
-        told = typed(line, folder, YIZHAN_KEY=made.stdout.strip())
-        assert told.returncode == 0, told.stderr
-        assert '"id"' in told.stdout
-    stage.seen(ZHANGSAN, "部署完成")
-    assert stage.texts(ZHANGSAN).count("部署完成") == 1
+    assert examples(ENGLISH) == examples(CHINESE)
 
 
 def test_a_tenant_that_is_not_there_is_named(stage: Stage) -> None:
@@ -85,11 +72,7 @@ def test_a_tenant_that_is_not_there_is_named(stage: Stage) -> None:
     ("line", "part"),
     [
         ("yizhan push --account wecom-main --user zhangsan 连上了", "已"),
-        ("yizhan doctor", "检查完毕"),
         ("yizhan usage", "用量"),
-        ("yizhan models check", "离线规则模型"),
-        ("yizhan tools list", "todo_create"),
-        ("yizhan menu pull mp-main", "mp-main"),
     ],
 )
 def test_operators_commands_as_printed(stage: Stage, line: str, part: str) -> None:
