@@ -19,6 +19,10 @@ _MAX_GROUPS = 100
 _MAX_TEXT_CHARS = 20_000
 _Id = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^|\s\x00-\x1f\x7f]+$")]
 """One id. The platform joins several with ``|``, so an id that brings its own would be more people than were counted."""
+_Key = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+_Moment = Annotated[int, Field(gt=0, lt=4_102_444_800_000)]
+"""Epoch milliseconds before the year 2100; what lies beyond is a mistake, and more than a database column holds."""
+
 ROOT_DEPARTMENT = "1"
 """WeCom numbers its root department 1: a message to it is one to everyone."""
 
@@ -201,9 +205,9 @@ class PushRequest(_Form):
     account: _Id
     to: To
     message: Message
-    idempotency_key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    not_before: int | None = None
-    expires_at: int | None = None
+    idempotency_key: _Key | None = None
+    not_before: _Moment | None = None
+    expires_at: _Moment | None = None
 
     @field_validator("not_before", "expires_at", mode="before")
     @classmethod

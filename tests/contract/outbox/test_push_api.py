@@ -244,3 +244,25 @@ async def test_answers_go_before_a_long_list(world: World, client: Client) -> No
     world.clock.advance(2)
     await world.delivery().pass_once()
     assert len(world.wecom.texts) == 201
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"not_before": 2**63},
+        {"not_before": 10**18},
+        {"not_before": -1},
+        {"expires_at": 10**30},
+        {"not_before": "9999-12-31T23:59:59+00:00"},
+        {"idempotency_key": "a\x00b"},
+        {"idempotency_key": "k" * 100_000},
+    ],
+    ids=range(7),
+)
+async def test_what_no_column_holds_is_refused(world: World, client: Client, odd: dict[str, Any]) -> None:
+    """A moment beyond all calendars or a key with a NUL is the caller's mistake, not ours."""
+    status, _ = await post(
+        client, await key_for(world), {"account": "wecom-main", "to": {"users": ["a"]}, "message": TEXT, **odd}
+    )
+    assert status == 400
+    assert await world.rows() == []
