@@ -28,6 +28,7 @@ from gateway.push_store import PushStore
 from gateway.throttle import Throttle
 
 _logger = get_logger(__name__)
+_ONE_PUSH = "/api/v1/push/{id:[A-Za-z0-9_-]+}"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -44,9 +45,9 @@ class PushApi:
     def add_routes(self, app: web.Application) -> None:
         """Mount the API."""
         app.router.add_post("/api/v1/push", self._guard(self._post))
-        app.router.add_get("/api/v1/push/{id}", self._guard(self._get))
-        app.router.add_delete("/api/v1/push/{id}", self._guard(self._cancel))
-        app.router.add_post("/api/v1/push/{id}/cancel", self._guard(self._cancel))
+        app.router.add_get(_ONE_PUSH, self._guard(self._get))
+        app.router.add_delete(_ONE_PUSH, self._guard(self._cancel))
+        app.router.add_post(f"{_ONE_PUSH}/cancel", self._guard(self._cancel))
 
     # handlers -------------------------------------------------------------------------------------------------------
     async def _post(self, request: web.Request, key: ApiKey) -> web.StreamResponse:

@@ -266,3 +266,11 @@ async def test_what_no_column_holds_is_refused(world: World, client: Client, odd
     )
     assert status == 400
     assert await world.rows() == []
+
+
+@pytest.mark.parametrize("name", ["%00", "p%00", "%FF", "..%2f..", "x" * 5000])
+async def test_an_id_that_cannot_be_is_not_there(world: World, client: Client, name: str) -> None:
+    """PostgreSQL takes no NUL, not even to look for it."""
+    headers = await key_for(world)
+    for method in ("GET", "DELETE"):
+        assert (await client.request(method, f"/api/v1/push/{name}", headers=headers)).status == 404
