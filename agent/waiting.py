@@ -21,6 +21,7 @@ async def first_of(work: Coroutine[Any, Any, T], stop: StopSignal) -> T | None:
         await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
-        for pending in (task, waiter):
-            pending.cancel()
-        await asyncio.gather(task, waiter, return_exceptions=True)
+        waiter.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
