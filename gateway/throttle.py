@@ -28,6 +28,12 @@ _KNOWN_MEMBERS = 20_000
 
 _TAKE = """
 local now = tonumber(ARGV[1])
+local newest = redis.call('LINDEX', KEYS[1], 0)
+if newest and tonumber(newest) > now + 60000 then
+  for i, stamp in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+    if tonumber(stamp) > now then redis.call('LSET', KEYS[1], i - 1, ARGV[1]) end
+  end
+end
 for i = 2, #ARGV, 2 do
   local nth = redis.call('LINDEX', KEYS[1], tonumber(ARGV[i]) - 1)
   if nth and now - tonumber(nth) < tonumber(ARGV[i + 1]) then
@@ -113,6 +119,10 @@ class Throttle:
         self._local.move_to_end(name)
         while len(self._local) > _KNOWN_MEMBERS:
             self._local.popitem(last=False)
+        if times and times[-1] > now + _MINUTE_MS:  # the clock was set back; as far as anybody can tell, they went just now
+            earlier = [min(moment, now) for moment in times]
+            times.clear()
+            times.extend(earlier)
         for pace in paces:
             if len(times) >= pace.count and now - times[-pace.count] < pace.window_ms:
                 return times[-pace.count] + pace.window_ms - now
