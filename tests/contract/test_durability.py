@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 from sqlalchemy import Connection, func, insert, select
 
-from config.database import Database, SqliteDatabase, open_database
+from config.database import Database, SqliteDatabase
 from gateway.leader import LEASE
-from gateway.migrate import upgrade
 
 WAITS, RESTS = {"sqlite": 2, "postgresql": "on"}, {"sqlite": 1, "postgresql": "off"}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    sqlite = f"sqlite:///{tmp_path / 'yizhan.db'}"
-    url = sqlite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    await asyncio.to_thread(upgrade, url)
-    opened = open_database(url)
-    yield opened
-    await opened.close()
 
 
 def _disk(connection: Connection) -> object:

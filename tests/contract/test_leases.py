@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,11 @@ from gateway.migrate import upgrade
 ROW = LEASE.c.name == "row"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    sqlite = f"sqlite:///{tmp_path / 'yizhan.db'}"
-    url = sqlite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    await asyncio.to_thread(upgrade, url)
-    opened = open_database(url)
-    await opened.write(lambda c: c.execute(insert(LEASE).values(name="row", fence=0)))
-    yield opened
-    await opened.close()
+@pytest.fixture
+async def database(database: Database) -> Database:
+    """With one row to lease."""
+    await database.write(lambda c: c.execute(insert(LEASE).values(name="row", fence=0)))
+    return database
 
 
 def expire(connection: Connection) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +11,8 @@ from sqlalchemy import Connection, insert, select, update
 
 from config.clock import FixedClock
 from config.columns import table_of
-from config.database import Database, open_database
+from config.database import Database
 from gateway.leader import lead, step_down
-from gateway.migrate import upgrade
 from gateway.models import Inbound, OutboxMessage
 from gateway.retention import BodyRetention, blank, body_columns, due
 from memory.models import Message
@@ -23,16 +20,6 @@ from memory.models import Message
 NOW = 1_800_000_000_000
 DAY = 24 * 3600 * 1000
 INBOUND, OUTBOX, MESSAGE = table_of(Inbound), table_of(OutboxMessage), table_of(Message)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    sqlite = f"sqlite:///{tmp_path / 'yizhan.db'}"
-    url = sqlite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    await asyncio.to_thread(upgrade, url)
-    opened = open_database(url)
-    yield opened
-    await opened.close()
 
 
 def blank_all(connection: Connection, before_ms: int) -> dict[str, int]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Connection
-from sqlmodel import SQLModel
 
 import tools.models  # noqa: F401
 from agent.models import Turn
 from agent.usage import usage
 from config.clock import FixedClock
 from config.columns import table_of
-from config.database import Database, open_database
+from config.database import Database
 from memory import epochs, transcripts
 from memory.models import Conversation, Session
 from memory.transcripts import Line
@@ -22,14 +18,11 @@ from memory.transcripts import Line
 NOW = 1_780_000_000_000
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    url = f"sqlite:///{tmp_path / 'x.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    opened = open_database(url)
-    await opened.write(SQLModel.metadata.create_all)
-    await opened.write(_conversation)
-    yield opened
-    await opened.close()
+@pytest.fixture
+async def database(database: Database) -> Database:
+    """With one conversation."""
+    await database.write(_conversation)
+    return database
 
 
 def _conversation(connection: Connection) -> None:
