@@ -15,6 +15,7 @@ from typing import Any
 from agent import texts
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import find_intent
+from agent.llm.slot_text import CONTENT_NAMES
 from agent.llm.slots import (
     choices,
     fill,
@@ -47,6 +48,7 @@ _NOT_THIS = re.compile(
 _ASKS_ABOUT = re.compile(r"(?:了|过)(?:吗|嘛|么|没有?)$|怎么办$|^(?:为什么|为啥|怎么|谁|有人|有没有人)")
 _EDGES = " \t\r\n。.,，!！?？~～、"
 _ASKS = 2
+_QUESTION_S = 600
 _SHOWN = 8
 _EVERYDAY = ("todo_create", "reminder_create", "todo_list", "reminder_list", "send_message", "todo_finish")
 
@@ -73,8 +75,8 @@ class RuleModel:
 
     def _understand(self, text: str, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer]) -> ModelReply:
         bare = unicodedata.normalize("NFKC", text).strip(_EDGES)
-        asked = self.state.get("slots")
-        if isinstance(asked, dict):
+        asked = self._asked(bare)
+        if asked is not None:
             answered = self._answered(text.strip(_EDGES), asked, tools)
             if answered is not None:
                 return answered
@@ -107,6 +109,17 @@ class RuleModel:
             first, second = (tool.can_do for tool in intent.rivals)
             return self._say(texts.RULE_BOTH.format(first=first, second=second))
         return self._say(can_do(tools))
+
+    def _asked(self, text: str) -> dict[str, Any] | None:
+        """The question that still waits: none of long ago, and a greeting answers only what may be any words."""
+        asked = self.state.get("slots")
+        if not isinstance(asked, dict):
+            return None
+        greeting = _HELLO.fullmatch(text) or _THANKS.fullmatch(text)
+        if self.now.timestamp() - float(asked.get("at", 0)) > _QUESTION_S or (greeting and asked.get("ask") not in CONTENT_NAMES):
+            self.state.pop("slots", None)
+            return None
+        return asked
 
     def _answered(self, text: str, asked: dict[str, Any], tools: Sequence[ToolOffer]) -> ModelReply | None:
         """The answer to a question of the turn before; None when the person speaks of something else."""
@@ -144,7 +157,13 @@ class RuleModel:
         return ModelReply("", (ToolCall(new_id("call"), offer.name, json.dumps(values, ensure_ascii=False)),))
 
     def _ask(self, offer: ToolOffer, values: dict[str, Any], name: str, times: int, before: str = "") -> ModelReply:
-        self.state["slots"] = {"tool": offer.name, "args": values, "ask": name, "times": times}
+        self.state["slots"] = {
+            "tool": offer.name,
+            "args": values,
+            "ask": name,
+            "times": times,
+            "at": int(self.now.timestamp()),
+        }
         schema = property_of(offer, name)
         options = choices(schema)
         if options:

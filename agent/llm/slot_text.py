@@ -19,7 +19,8 @@ _MAKE = re.compile(
 )
 _QUOTED = re.compile(r"[「『“\"《]([^」』”\"》]{1,500})[」』”\"》]")
 _PERSON_NAMES = frozenset({"to", "recipient", "receiver", "assignee", "user", "person"})
-_CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
+CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
+"""Parameters that may be any words at all."""
 _SEARCH_NAMES = frozenset({"keyword", "query", "keywords", "search"})
 _PERSON = re.compile(
     r"(?:转告|告诉|通知|发给|给|@)(?P<value>[A-Za-z][A-Za-z0-9_.-]{1,31}|(?![我你他她它])[\u4e00-\u9fff]{2,4}?)"
@@ -55,7 +56,7 @@ def read_texts(plain: str, offer: ToolOffer, properties: Mapping[str, Mapping[st
         take(filled, name, _group(_SEARCHED, plain))
     open_names = [name for name in free if name in offer.parameters.get("required", ()) and name not in filled.values]
     open_names = [name for name in open_names if name not in _PERSON_NAMES]
-    content = next((name for name in open_names if name in _CONTENT_NAMES), None)
+    content = next((name for name in open_names if name in CONTENT_NAMES), None)
     title = next((name for name in open_names if name != content), None)
     quoted = _QUOTED.search(plain)
     if quoted and (title or content):

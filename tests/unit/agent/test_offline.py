@@ -181,6 +181,18 @@ async def test_a_tool_that_says_little_is_asked_for_in_words(segmenter: Segmente
     assert called(await talk.say("预订会议室 A101，2小时")) == ("book_room", {"room": "A101", "hours": 2})
 
 
+async def test_a_question_is_not_answered_by_a_greeting_or_after_long(segmenter: Segmenter) -> None:
+    """「你好」 is no page's title; what was asked ten minutes ago is forgotten. As the words of a message it is one."""
+    talk = Talk(segmenter)
+    assert "标题" in (await talk.say("查知识库页面")).text
+    assert (await talk.say("你好")).text == texts.RULE_HELLO
+    assert "标题" in (await talk.say("查知识库页面")).text
+    talk.state["slots"]["at"] -= 601
+    assert texts.RULE_UNSURE in (await talk.say("三号文件")).text
+    assert "内容" in (await talk.say("给李四发消息")).text
+    assert called(await talk.say("你好")) == ("send_message", {"to": "李四", "text": "你好"})
+
+
 async def test_nobody_in_particular_is_asked_for(segmenter: Segmenter) -> None:
     """「给同事发消息」 names no colleague."""
     talk = Talk(segmenter)
