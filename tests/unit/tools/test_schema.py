@@ -269,9 +269,10 @@ _ENDLESS = {"properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["z"]}
 )
 def test_nothing_hangs(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     """Catastrophic patterns and endless references end in a problem, soon."""
-    started = time.monotonic()
+    started, began = time.process_time(), time.monotonic()
     assert compile_schema(schema).check(arguments) != []
-    assert time.monotonic() - started < 3
+    assert time.process_time() - started < 3
+    assert time.monotonic() - began < 30, "not even on a busy machine"
 
 
 _JSON = st.recursive(
