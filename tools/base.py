@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_type_hints
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from sqlalchemy import Connection
 
 from config.clock import Clock
@@ -18,6 +18,7 @@ from config.database import Database
 from config.errors import YizhanError
 from config.ports import Outbox
 from config.schema import Settings, Tenant
+from tools import texts
 from tools.ports import Platform
 
 ToolClass = Literal["read", "operation", "script"]
@@ -217,18 +218,20 @@ def tool(
     """Make a Tool of a function: the name, the type hints and the docstring are its declaration.
 
     The docstring's first paragraph is the description; a line ``name: text`` describes a parameter. A parameter named
-    ``context`` gets the ToolContext and is no argument. The function may be async or plain (then it runs in a thread) and
-    returns a ToolResult, a string (the summary), or a dict for ``summary_template``.
+    ``context`` gets the ToolContext and is no argument; every other one arrives as its hint says (a ``date`` as a date). The
+    function may be async or plain (then it runs in a thread) and returns a ToolResult, a string (the summary), or a dict for
+    ``summary_template``.
     """
 
     def make(target: Callable[..., Any]) -> Tool:
         text, notes = _read_docstring(inspect.getdoc(target) or "")
+        model = _model(target, notes)
         options.setdefault("labels", {key: note for key, note in notes.items() if not note.isascii() and len(note) <= 12})
         return Tool(
             name=name or target.__name__,
             description=text,
-            parameters=_parameters(target, notes),
-            run=_runner(target, options.get("summary_template")),
+            parameters={key: value for key, value in model.model_json_schema().items() if key != "title"},
+            run=_runner(target, model, options.get("summary_template")),
             tool_class=tool_class,
             **options,
         )
@@ -246,7 +249,7 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     return " ".join(first.split()), notes
 
 
-def _parameters(target: Callable[..., Any], notes: Mapping[str, str]) -> dict[str, Any]:
+def _model(target: Callable[..., Any], notes: Mapping[str, str]) -> type[BaseModel]:
     hints = get_type_hints(target, include_extras=True)
     fields: dict[str, Any] = {}
     for key, parameter in inspect.signature(target).parameters.items():
@@ -254,17 +257,20 @@ def _parameters(target: Callable[..., Any], notes: Mapping[str, str]) -> dict[st
             continue
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[key] = (hints.get(key, str), Field(default, description=notes.get(key, "")))
-    model = create_model(target.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    schema = model.model_json_schema()
-    schema.pop("title", None)
-    return schema
+    model: type[BaseModel] = create_model(target.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    return model
 
 
-def _runner(target: Callable[..., Any], template: str | None) -> Run:
+def _runner(target: Callable[..., Any], model: type[BaseModel], template: str | None) -> Run:
     wants_context = "context" in inspect.signature(target).parameters
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
-        given = {**arguments, **({"context": context} if wants_context else {})}
+        try:
+            typed = model.model_validate(dict(arguments))
+        except ValidationError:
+            raise ToolFailed("the arguments do not fit the hints", code="invalid", user_text=texts.NOT_FITTING) from None
+        given = {name: getattr(typed, name) for name in typed.model_fields_set}
+        given.update({"context": context} if wants_context else {})
         if inspect.iscoroutinefunction(target):
             found = await target(**given)
         else:
@@ -273,6 +279,6 @@ def _runner(target: Callable[..., Any], template: str | None) -> Run:
             return found
         if isinstance(found, Mapping):
             return ToolResult(summary="" if template else str(dict(found)), raw=dict(found), values=dict(found))
-        return ToolResult(summary=str(found), raw=found)
+        return ToolResult(summary="" if found is None else str(found), raw=found)
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -233,12 +234,13 @@ async def run_tool(tool: Tool, context: ToolContext, arguments: Mapping[str, Any
 
 def summarized(tool: Tool, arguments: Mapping[str, Any], result: ToolResult) -> ToolResult:
     """The result with its summary: the tool's own sentence, or its template filled with arguments and values (S001-51)."""
-    if result.summary or tool.summary_template is None:
+    if result.summary or result.commit is not None:
         return result
-    try:
-        return replace(result, summary=tool.summary_template.format(**{**arguments, **result.values}))
-    except (LookupError, ValueError, AttributeError, TypeError):
-        return replace(result, summary=texts.SUMMARY_MISSING.format(title=tool.title or tool.name))
+    summary = texts.SUMMARY_MISSING.format(title=tool.title or tool.name)
+    if tool.summary_template is not None:
+        with contextlib.suppress(LookupError, ValueError, AttributeError, TypeError):
+            summary = tool.summary_template.format(**{**arguments, **result.values})
+    return replace(result, summary=summary)
 
 
 def invalid_text(tool: Tool, problems: list[Problem]) -> str:

@@ -85,6 +85,7 @@ FAILED_REASON = "内部出错"
 TIMED_OUT = "超时没有结果"
 DEFERRED = "「{title}」要跑一会儿，已经排队，完成后把结果告诉用户。"
 AWAITING = "已生成待确认操作 #{number}（{summary}），还没有执行，等用户本人确认。不要说已完成。"
+NOT_FITTING = "参数的写法不对"
 SUMMARY_MISSING = "「{title}」已返回结果，但没有可用的摘要。"
 
 # Decisions (tools/confirm.py).

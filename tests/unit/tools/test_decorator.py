@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date
+from enum import Enum
 from typing import Any, Literal, cast
 
 from tools.base import Tool, ToolContext, ToolResult, tool
 from tools.registry import run_tool, summarized
 from tools.schema import compile_schema
+
+
+class Level(Enum):
+    """How much it matters."""
+
+    HIGH = "high"
+
 
 NOBODY = cast(ToolContext, None)
 
@@ -85,3 +94,22 @@ def test_a_template_without_its_value_says_so() -> None:
 
     said = summarized(cast(Tool, empty), {}, ToolResult()).summary
     assert said == "「empty」已返回结果，但没有可用的摘要。"
+
+
+async def test_arguments_arrive_as_their_hints_say() -> None:
+    """A date is a date, a choice the choice; what cannot be one is told, and the function is not called."""
+    seen: list[tuple[date, Level, int]] = []
+
+    @tool
+    def note(day: date, level: Level = Level.HIGH, count: int = 1) -> None:
+        """Note a day."""
+        seen.append((day, level, count))
+
+    made = cast(Tool, note)
+    result, _, _ = await run_tool(made, NOBODY, {"day": "2026-01-31", "level": "high"})
+    assert seen == [(date(2026, 1, 31), Level.HIGH, 1)]
+    assert result is not None
+    assert result.summary == "「note」已返回结果，但没有可用的摘要。"
+    assert compile_schema(made.parameters).check({"day": "2026-01-31", "level": "high"}) == []
+    assert await run_tool(made, NOBODY, {"day": "31.1."}) == (None, "参数的写法不对", "invalid")
+    assert len(seen) == 1
