@@ -80,7 +80,20 @@ def setup_logging(level: str = "INFO", stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for noisy in ("asyncio", "aiohttp", "httpx", "httpcore", "openai", "rq", "rq.worker", "sqlalchemy", "alembic", "jieba"):
+    for noisy in (
+        "asyncio",
+        "aiohttp",
+        "httpx",
+        "httpcore",
+        "httpx2",
+        "httpcore2",
+        "openai",
+        "rq",
+        "rq.worker",
+        "sqlalchemy",
+        "alembic",
+        "jieba",
+    ):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

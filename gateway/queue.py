@@ -44,8 +44,8 @@ class RedisBell:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bell")
         self._queues: dict[str, Queue] = {}
         self._told_at = 0.0
-        self.last_ring_lost = False
-        """Whether Redis did not take the last ring of a work queue: away, or out of memory."""
+        self.last_ring_error: Exception | None = None
+        """Why Redis did not take the last ring of a work queue: away, out of memory, slow; None when it did."""
 
     def listen(self, queue: str, callback: Callable[[str], object]) -> None:
         """Call ``callback(key)`` at every ring of ``queue`` in this process; it must be quick and not raise."""
@@ -58,12 +58,13 @@ class RedisBell:
         try:
             async with asyncio.timeout(_RING_S):
                 if queue in WORK_QUEUES:
-                    self.last_ring_lost = True
                     await asyncio.get_running_loop().run_in_executor(self._thread, self._enqueue, queue, key)
-                    self.last_ring_lost = False
+                    self.last_ring_error = None
                 else:
                     await self.redis.publish(CHANNEL + queue, key)
         except Exception as error:  # noqa: BLE001 -- a ring never fails its caller; the reaper rings again
+            if queue in WORK_QUEUES:
+                self.last_ring_error = error
             self._tell_away(error)
 
     async def publish(self, channel: str, text: str) -> None:

@@ -83,7 +83,7 @@ class Reaper:
         rings = await services.database.write(lambda c: self._overdue(c, now, AT_MOST - len(groups)))
         for number, (queue, key) in enumerate(rings):
             await services.bell.ring(queue, key)
-            if services.bell.last_ring_lost:  # no worker hears us
+            if await self._nobody_hears():
                 self._work_here(rings[number:])
                 break
         if rings or groups:
@@ -98,6 +98,12 @@ class Reaper:
         except YizhanError as error:
             log(_logger, "reaper.late", logging.WARNING, room="actions", code=error.code)
             return []
+
+    async def _nobody_hears(self) -> bool:
+        """Whether the last ring was lost for good; a slow moment of a Redis that is there was none."""
+        bell = self._services.bell
+        error = bell.last_ring_error
+        return error is not None and not (isinstance(error, TimeoutError) and await bell.is_up())
 
     def _work_here(self, rings: Sequence[Ring]) -> None:
         """Conversations that were left behind while Redis takes no wake-up: this process can run their turns as well."""
