@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _INBOUND, _JOB, _OUTBOX = table_of(Inbound), table_of(Job), table_of(OutboxMessage)
 _OPEN_OUTBOX = ("passive_reserved", "pending", "sending", "parked", "unknown")
+_JOB_STATES = ("queued", "running", "done", "failed", "dead", "cancelled")
+_HOUR_MS = 3_600_000
 _ACK_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 4.5, 5.0, 6.5)
 
 Label = Callable[[Mapping[str, Any]], str]
@@ -43,7 +45,6 @@ class Metrics:
         self._count("turn.deferred", "yizhan_turns_deferred", "Callbacks acknowledged before their answer was there")
         self._count("turn.stored", "yizhan_turns", "Turns by outcome", "outcome", _field("outcome"))
         self._count("turn.failed", "yizhan_turn_failures", "Failed attempts of turns, by code", "code", _field("code"))
-        self._count("job.ended", "yizhan_jobs", "Jobs by outcome", "outcome", _field("outcome"))
         self._count("outbox.sent", "yizhan_sends", "Parts that went out, by way", "via", _field("via"))
         self._count("outbox.failed", "yizhan_send_failures", "Failed sends, by action taken", "action", _field("treatment"))
         self._count("token.refreshed", "yizhan_token_refreshes", "access_token fetches")
@@ -54,6 +55,7 @@ class Metrics:
         self._open = gauge("yizhan_open", "Open rows, by table", "table")
         self._oldest = gauge("yizhan_oldest_open_seconds", "Age of the oldest open row, by table", "table")
         self._outbox = gauge("yizhan_outbox", "Outbox rows not settled, by state", "state")
+        self._jobs = gauge("yizhan_jobs_last_hour", "Jobs queued within the hour, by state: workers run them, SQL tells", "state")
         self._up = gauge("yizhan_up", "1 when this part answers", "part")
         on_event(self._event)
 
@@ -65,7 +67,7 @@ class Metrics:
             self._depth.labels(queue).set(depth)
         now = services.clock.now_ms()
         try:
-            self._read_states(await read_soon(services.database, _states), now)
+            self._read_states(await read_soon(services.database, lambda c: _states(c, now)), now)
             self._up.labels("database").set(1)
         except Exception:  # noqa: BLE001 -- metrics must come out especially when the database is in trouble
             self._up.labels("database").set(0)
@@ -76,6 +78,8 @@ class Metrics:
             count, oldest_ms = states[table]
             self._open.labels(table).set(count)
             self._oldest.labels(table).set(max(0.0, (now_ms - oldest_ms) / 1000) if oldest_ms else 0.0)
+        for state in _JOB_STATES:
+            self._jobs.labels(state).set(states["jobs"].get(state, 0))
         for state in _OPEN_OUTBOX:
             self._outbox.labels(state).set(states["outbox"].get(state, 0))
 
@@ -100,7 +104,7 @@ def _field(name: str) -> Label:
     return read
 
 
-def _states(connection: Connection) -> dict[str, Any]:
+def _states(connection: Connection, now_ms: int) -> dict[str, Any]:
     def open_rows(table: Any, statuses: tuple[str, ...], moment: Any) -> tuple[int, int | None]:
         row = connection.execute(
             select(func.count(), func.min(moment)).select_from(table).where(table.c.status.in_(statuses))
@@ -110,7 +114,13 @@ def _states(connection: Connection) -> dict[str, Any]:
     outbox = connection.execute(
         select(_OUTBOX.c.status, func.count()).where(_OUTBOX.c.status.in_(_OPEN_OUTBOX)).group_by(_OUTBOX.c.status)
     )
+    jobs = connection.execute(
+        select(_JOB.c.status, func.count())
+        .where(_JOB.c.status.in_(_JOB_STATES), _JOB.c.created_at_ms > now_ms - _HOUR_MS)
+        .group_by(_JOB.c.status)
+    )
     return {
+        "jobs": {row[0]: int(row[1]) for row in jobs},
         "inbound": open_rows(_INBOUND, ("received", "running"), _INBOUND.c.received_at_ms),
         "job": open_rows(_JOB, ("queued", "running"), _JOB.c.created_at_ms),
         "outbox": {row[0]: int(row[1]) for row in outbox},

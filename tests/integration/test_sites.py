@@ -10,16 +10,21 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
 
+from config.clock import Clock
+from config.columns import table_of
+from config.database import open_database
 from config.errors import SettingsError
 from config.schema import Settings
 from config.settings import demo_settings
 from gateway.app import serve
 from gateway.migrate import upgrade
+from gateway.models import Job
 from gateway.routes import BODY_LIMIT
 from tests.stack import free_ports
 
@@ -188,6 +193,27 @@ async def test_health_readiness_and_metrics(site: Site) -> None:
     assert "yizhan_acknowledge_seconds_count" in text
     for account in ("wecom-main", "mp-main", "mp-sub", "zhangsan"):
         assert account not in text
+
+
+async def test_jobs_of_the_workers_are_counted(site: Site) -> None:
+    """Jobs end in other processes; the gateway's metrics tell of them all the same, and of the last hour only."""
+    database = open_database(site.settings.sqlalchemy_url)
+    now = Clock().now_ms()
+    base: dict[str, Any] = {"tenant_id": "t", "account_id": "a", "conversation_id": "c", "user_id": "u"}
+    base |= {"queue": "task", "name": "doctor"}
+    base |= {"attempts": 0, "deaths": 0, "cancel_requested": False, "fence": 0}
+    jobs = [{**base, "id": f"j{age}{status}", "status": status, "created_at_ms": now - age} for age, status in _JOBS]
+    try:
+        await database.write(lambda c: c.execute(table_of(Job).insert(), jobs))
+    finally:
+        await database.close()
+    async with site.http.get(f"{site.admin}/metrics") as response:
+        text = await response.text()
+    assert 'yizhan_jobs_last_hour{state="done"} 2.0' in text
+    assert 'yizhan_jobs_last_hour{state="dead"} 1.0' in text
+
+
+_JOBS = ((1, "done"), (2, "done"), (3, "dead"), (4_000_000, "dead"))
 
 
 async def test_an_unreachable_platform_never_makes_it_unready(site: Site) -> None:
