@@ -138,28 +138,6 @@ async def test_what_a_model_invents_never_runs(assistant: Assistant, server: Mod
     assert len(await assistant.rows(PendingAction)) == prompts
 
 
-async def test_what_waits_is_not_said_to_be_done(assistant: Assistant, server: ModelServer) -> None:
-    """Overview §7.14: a model that says 已重启 beside its call is not quoted with that; what it found is."""
-    claim = Answer("内存 92%。好的，已经帮你重启了 web-01。", (("restart", {"host": "web-01"}), ("look", {"host": "web-01"})))
-    server.then(claim, say("web-01 已重启成功！"))
-    result = await assistant.say("看看 web-01，不行就重启")
-    assert RAN == ["look web-01"]
-    assert [reply.source for reply in result.replies] == ["model", "confirm_prompt"]
-    assert result.replies[0].text == "内存 92%。"
-
-
-async def test_a_model_that_runs_wild_asks_for_no_more(tmp_path: Path, server: ModelServer) -> None:
-    """At most five things are asked to be confirmed in one turn; the model hears of the rest."""
-    server.then(Answer("", tuple(("restart", {"host": f"web-{number}"}) for number in range(9))), say("先确认这几台。"))
-    made = await with_models(tmp_path, route(server))
-    result = await made.say("全部重启")
-    assert sum(reply.source == "confirm_prompt" for reply in result.replies) == 5
-    assert len(await made.rows(PendingAction)) == 5
-    await made.close()
-    assert "这一项没有提出" in str(server.requests[1]["messages"][-1]["content"])
-    assert RAN == []
-
-
 async def test_invalid_twice_asks_the_person(assistant: Assistant, server: ModelServer) -> None:
     """S001-54: a model that keeps getting it wrong does not loop; the person is asked what is missing."""
     server.then(call("restart", {}), call("restart", {}))
