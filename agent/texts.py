@@ -8,6 +8,10 @@ RULE_UNSURE = "这件事我没看懂，也不想乱猜。"
 RULE_CAN_DO = "我现在能帮你：\n{lines}\n直接用一句话说就行，例如{examples}。"
 RULE_CAN_MORE = "· 还有 {count} 项，回复「工具」看全部"
 RULE_CAN_NOTHING = "请换个说法再问一次，或回复「帮助」看你能用的命令。"
+RULE_CAN_ASK = "回复「帮助」看你能用的命令。"
+RULE_NOTHING_TO_CHANGE = (
+    "现在没有等你确认的操作可以改。已经办好的，请先取消或删除（例如「取消提醒 1」「删除待办 1」），再重新说一次。"
+)
 RULE_BOTH = "你是想「{first}」还是「{second}」？请说得具体一点。"
 RULE_GAVE_UP = "好的，先不做了。"
 RULE_NOT_DONE = "好的，我什么都没做。"

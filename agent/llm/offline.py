@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import texts
+from agent.intents import read_decision
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import find_intent
 from agent.llm.slot_text import CONTENT_NAMES
@@ -108,6 +109,9 @@ class RuleModel:
         if intent.rivals:
             first, second = (tool.can_do for tool in intent.rivals)
             return self._say(texts.RULE_BOTH.format(first=first, second=second))
+        decision = read_decision(text) if tools else None
+        if decision is not None and decision.kind == "edit":
+            return self._say(texts.RULE_NOTHING_TO_CHANGE)
         return self._say(can_do(tools))
 
     def _asked(self, text: str) -> dict[str, Any] | None:
@@ -229,7 +233,7 @@ def example_sentences(tools: Sequence[ToolOffer], count: int = 2) -> str:
 def can_do(tools: Sequence[ToolOffer], *, unsure: bool = True) -> str:
     """What this person may ask for; what somebody is told whom the rules do not understand (``unsure``) or who asks."""
     if not tools:
-        return f"{texts.RULE_UNSURE if unsure else ''}{texts.RULE_CAN_NOTHING}"
+        return f"{texts.RULE_UNSURE}{texts.RULE_CAN_NOTHING}" if unsure else texts.RULE_CAN_ASK
     lines = [f"· {tool.can_do}" for tool in everyday_first(tools)]
     if len(lines) > _SHOWN + 1:
         lines[_SHOWN:] = [texts.RULE_CAN_MORE.format(count=len(lines) - _SHOWN)]

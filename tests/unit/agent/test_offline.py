@@ -193,6 +193,14 @@ async def test_a_question_is_not_answered_by_a_greeting_or_after_long(segmenter:
     assert called(await talk.say("你好")) == ("send_message", {"to": "李四", "text": "你好"})
 
 
+async def test_a_change_of_what_is_done_says_how(segmenter: Segmenter) -> None:
+    """改成四点 when nothing waits: what is done is taken back first."""
+    told = await Talk(segmenter).say("改成四点")
+    assert told.text.endswith(texts.RULE_NOTHING_TO_CHANGE)
+    assert "取消提醒 1" in told.text
+    assert texts.RULE_UNSURE in (await Talk(segmenter, []).say("改成四点")).text
+
+
 async def test_nobody_in_particular_is_asked_for(segmenter: Segmenter) -> None:
     """「给同事发消息」 names no colleague."""
     talk = Talk(segmenter)
