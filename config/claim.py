@@ -52,11 +52,6 @@ class Claim:
         """Stop renewing; the lease runs out or was released."""
         self._renewer.cancel()
 
-    async def release(self) -> None:
-        """Stop renewing and give the lease back."""
-        self.close()
-        await self._database.write(lambda connection: self._leased.release(connection, self.fence, self._given))
-
     async def _renew(self) -> None:
         while not self.lost.is_set():
             await asyncio.sleep(lease.RENEW_S)

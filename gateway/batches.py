@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, bindparam, select, update
@@ -101,6 +102,11 @@ def take_batch(connection: Connection, conversation: str, fence: int) -> Batch |
         inbound_seq=seqs[0],
     )
     return Batch(seqs, message, where, first.attempts, deaths, any(row.stop_requested for row in chosen))
+
+
+def wait_again(connection: Connection, seqs: Sequence[int]) -> None:
+    """The rows of a turn that was begun and not done wait as before."""
+    connection.execute(update(_ROW).where(_ROW.c.seq.in_(seqs), _ROW.c.status == "running").values(status="received"))
 
 
 def _joined(messages: list[InboundMessage]) -> InboundMessage:

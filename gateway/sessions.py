@@ -73,6 +73,11 @@ def claim_conversation(connection: Connection, conversation: str, owner: str) ->
     return _CLAIM.claim(connection, owner, given={"conversation": conversation})
 
 
+def release(connection: Connection, conversation: str, fence: int) -> None:
+    """Give the claim back, whatever still waits."""
+    _CLAIM.release(connection, fence, {"conversation": conversation})
+
+
 def check_fence(connection: Connection, conversation: str, fence: int) -> None:
     """Raise FenceLost unless this fence still holds; every write of a turn starts with it."""
     _CLAIM.check(connection, fence, {"conversation": conversation})

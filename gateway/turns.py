@@ -21,11 +21,11 @@ from config.logging import get_logger, log
 from config.patience import write_patiently
 from gateway import texts
 from gateway.answers import Stored, store_answer, store_job, stored_before
-from gateway.batches import Batch, Held, take_batch
+from gateway.batches import Batch, Held, take_batch, wait_again
 from gateway.capabilities import Capabilities
 from gateway.models import Inbound
 from gateway.outbox import SqlOutbox
-from gateway.sessions import ConversationClaim, check_fence, claim_conversation, release_if_idle
+from gateway.sessions import ConversationClaim, check_fence, claim_conversation, release, release_if_idle
 from gateway.slots import FairSlots
 from gateway.waiters import Waiters
 
@@ -139,7 +139,7 @@ class TurnRunner:
         if held is None:
             return
         claim, batch = ConversationClaim(self._database, conversation, self.owner, held.fence), held.batch
-        released = False
+        released, cut_off = False, None
         try:
             while not claim.lost.is_set():
                 self._again.pop(conversation, None)
@@ -154,15 +154,26 @@ class TurnRunner:
                 batch = None
         except FenceLost:
             log(_logger, "turn.fence_lost", conversation=conversation, fence=claim.fence)
+        except asyncio.CancelledError:
+            cut_off = batch
+            raise
         finally:
             claim.close()
             if not released:
-                await self._give_back(claim)
+                await self._give_back(claim, cut_off)
 
-    async def _give_back(self, claim: ConversationClaim) -> None:
-        """Release early so another process need not wait for the lease to run out."""
+    async def _give_back(self, claim: ConversationClaim, cut_off: Batch | None) -> None:
+        """Release early so another process need not wait for the lease to run out. A turn that was ``cut_off`` because this
+        process ends waits again: nobody died (N-07)."""
+
+        def give_back(connection: Connection) -> None:
+            if cut_off is not None:
+                check_fence(connection, claim.conversation, claim.fence)
+                wait_again(connection, cut_off.seqs)
+            release(connection, claim.conversation, claim.fence)
+
         with contextlib.suppress(YizhanError):
-            await asyncio.shield(claim.release())
+            await asyncio.shield(self._database.write(give_back))
 
     async def _claim(self, conversation: str) -> Held | None:
         """Take the claim; while another process holds it, keep trying a little, in case it is just letting go."""

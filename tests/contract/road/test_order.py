@@ -277,13 +277,14 @@ async def test_a_gateway_that_leaves_hands_its_turns_on(database: Database, monk
     await leaving.say("做到一半")
     await leaving.runner.close(0.01)
     assert leaving.bell.rings == [("turn", _PEER)]
+    assert [(row.status, row.deaths) for row in await leaving.inbound()] == [("received", 0)]
     await leaving.say("最后一刻", user="lisi")
     last = conversation_id("acme", "wecom-main", "single", "lisi")
     await leaving.until(lambda: _rung(leaving, last))
     heir = await build_road(database, monkeypatch)
     for conversation in (_PEER, last):
         await heir.dispatcher.run_waiting(conversation, cast(Any, heir.channels))
-    assert [row.status for row in await heir.inbound()] == ["done", "done"]
+    assert [(row.status, row.deaths) for row in await heir.inbound()] == [("done", 0), ("done", 0)]
     await heir.runner.close(0.1)
 
 
