@@ -177,6 +177,8 @@ async def test_two_of_one_name_are_told_apart(page: Page) -> None:
     """Whom one speaks as is said with the account where the name is not enough."""
     await page.wait("document.querySelector('#phone-wecom-main .state').textContent === '你是 张三（zhangsan）'")
     await page.wait("document.querySelector('#phone-mp-main .state').textContent === '你是 小林'")
+    offered = await page.evaluate("[...document.querySelectorAll('#phone-wecom-main option')].map(e => e.value)")
+    assert offered == ["zhangsan", "lisi", "wangwu", "zhangsan02", "zhaoliu"], "whom the app cannot reach does not chat with it"
 
 
 async def test_a_picture_of_the_demo(page: Page, tmp_path: Path) -> None:

@@ -61,11 +61,6 @@ EXAMPLE = {offer.name: offer.examples[0] for offer in OFFERS if offer.examples}
 EXAMPLES = [(offer.name, example) for offer in OFFERS for example in offer.examples]
 
 
-@pytest.fixture(scope="session")
-def segmenter(tmp_path_factory: pytest.TempPathFactory) -> Segmenter:
-    return Segmenter(tmp_path_factory.mktemp("words"))
-
-
 class Talk:
     """A person talking with the rule model over several turns of one session."""
 
@@ -149,62 +144,6 @@ async def test_unsure_says_what_it_can_do_and_calls_nothing(segmenter: Segmenter
     assert reply.tool_calls == ()
     assert texts.RULE_UNSURE in reply.text
     assert "· 建待办" in reply.text or "建" in reply.text
-
-
-async def test_unsure_shows_everyday_things_first_and_says_that_there_are_more(segmenter: Segmenter) -> None:
-    """The way out of a dead end: what most people ask for, sentences to try, and where the rest is listed."""
-    told = (await Talk(segmenter).say("asdfghjkl")).text
-    assert "我现在能帮你：\n· 建待办\n· 设提醒\n· 查待办\n· 查提醒\n· 给同事发消息\n· 完成待办\n" in told
-    assert f"· 还有 {len(OFFERS) - 8} 项，回复「工具」看全部" in told
-    assert told.endswith(f"例如「{EXAMPLE['todo_create']}」「{EXAMPLE['reminder_create']}」。")
-
-
-async def test_a_machine_that_is_not_there_is_not_taken_for_another(segmenter: Segmenter) -> None:
-    """S001-52: whoever asks for web-99 is not told how this host is."""
-    talk = Talk(segmenter)
-    told = await talk.say("查服务器状态 web-99")
-    assert told.tool_calls == ()
-    assert "这里没有“web-99”。请选一个主机：" in told.text
-    assert called(await talk.say("web-01")) == ("server_status", {"host": "web-01"})
-    assert called(await Talk(segmenter).say("查服务器状态")) == ("server_status", {})
-
-
-async def test_a_tool_that_says_little_is_asked_for_in_words(segmenter: Segmenter) -> None:
-    """A first tool without labels or triggers: its own title is no argument, a number takes its unit along, no question is
-    cut off at a space."""
-    room = {"type": "string", "description": "the room's name, such as A", "title": "Room"}
-    properties = {"room": room, "hours": {"type": "integer", "default": 1, "title": "Hours"}}
-    parameters = {"type": "object", "properties": properties, "required": ["room"], "additionalProperties": False}
-    talk = Talk(segmenter, [*OFFERS, ToolOffer("book_room", "Book a meeting room.", parameters, (), (), "预订会议室", {})])
-    assert "the room's name" in (await talk.say("预订会议室")).text
-    assert called(await talk.say("大厅")) == ("book_room", {"room": "大厅"})
-    assert called(await talk.say("预订会议室 A101，2小时")) == ("book_room", {"room": "A101", "hours": 2})
-
-
-async def test_a_question_is_not_answered_by_a_greeting_or_after_long(segmenter: Segmenter) -> None:
-    """「你好」 is no page's title; what was asked ten minutes ago is forgotten. As the words of a message it is one."""
-    talk = Talk(segmenter)
-    assert "标题" in (await talk.say("查知识库页面")).text
-    assert (await talk.say("你好")).text == texts.RULE_HELLO
-    assert "标题" in (await talk.say("查知识库页面")).text
-    talk.state["slots"]["at"] -= 601
-    assert texts.RULE_UNSURE in (await talk.say("三号文件")).text
-    assert "内容" in (await talk.say("给李四发消息")).text
-    assert called(await talk.say("你好")) == ("send_message", {"to": "李四", "text": "你好"})
-
-
-async def test_a_change_of_what_is_done_says_how(segmenter: Segmenter) -> None:
-    """改成四点 when nothing waits: what is done is taken back first."""
-    told = await Talk(segmenter).say("改成四点")
-    assert told.text.endswith(texts.RULE_NOTHING_TO_CHANGE)
-    assert "取消提醒 1" in told.text
-    assert texts.RULE_UNSURE in (await Talk(segmenter, []).say("改成四点")).text
-
-
-async def test_nobody_in_particular_is_asked_for(segmenter: Segmenter) -> None:
-    """「给同事发消息」 names no colleague."""
-    talk = Talk(segmenter)
-    assert (await talk.say("给同事发消息")).text.endswith("请告诉我收件人。")
 
 
 async def test_slots_are_asked_one_by_one_and_kept(segmenter: Segmenter) -> None:
