@@ -44,6 +44,8 @@ class Intent:
 
     best: ToolOffer | None = None
     rivals: tuple[ToolOffer, ...] = ()
+    named: bool = False
+    """Whether the sentence names the tool by one of its triggers, not only shares words with it."""
 
 
 def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) -> Intent:
@@ -56,10 +58,10 @@ def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) ->
     asks = [one for one in fit if one.trigger is not None]
     first = min(asks, key=lambda one: one.at, default=None)
     if first is not None and len(asks) > 1 and first.trigger in _TAKES_A_CLAUSE and _alone_at(first, asks):
-        return Intent(first.offer)
+        return Intent(first.offer, named=True)
     covering = _covering([one for one in fit if one.trigger is not None])
     if covering is not None:
-        return Intent(covering.offer)
+        return Intent(covering.offer, named=True)
     close = [one for one in fit[1:] if one.score * MARGIN > best.score and (one.trigger or "") not in (best.trigger or "-")]
     if best.trigger is not None:
         close = [one for one in close if one.trigger is not None and len(one.trigger) + 2 > len(best.trigger)]
@@ -67,7 +69,7 @@ def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) ->
         close = [one for one in fit[1:] if one.score * MARGIN > best.score]
     if close:
         return Intent(rivals=(best.offer, close[0].offer))
-    return Intent(best.offer)
+    return Intent(best.offer, named=best.trigger is not None)
 
 
 def _alone_at(first: Scored, others: Sequence[Scored]) -> bool:

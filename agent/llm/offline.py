@@ -135,8 +135,8 @@ class RuleModel:
         if _DROP.fullmatch(unicodedata.normalize("NFKC", text)):
             self.state.pop("slots", None)
             return self._say(texts.RULE_GAVE_UP)
-        other = find_intent(text, tools, self.segmenter).best
-        if other is not None and other.name != offer.name:
+        other = find_intent(text, tools, self.segmenter)
+        if other.named and other.best is not None and other.best.name != offer.name:
             self.state.pop("slots", None)
             return None
         value = read_answer(text, name, property_of(offer, name), self.now)

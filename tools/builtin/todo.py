@@ -245,7 +245,7 @@ todo_finish = Tool(
     confirm_template="完成待办 {number}",
     labels={"number": "待办"},
     examples=("待办3做完了", "完成待办 3"),
-    triggers=("完成待办", "待办做完", "做完了待办"),
+    triggers=("完成待办", "待办做完", "做完了待办", "待办 完成"),
 )
 todo_delete = Tool(
     name="todo_delete",
@@ -259,5 +259,5 @@ todo_delete = Tool(
     confirm_template="删除待办 {number}",
     labels={"number": "待办"},
     examples=("删除待办 3",),
-    triggers=("删除待办", "删掉待办", "去掉待办"),
+    triggers=("删除待办", "删掉待办", "去掉待办", "待办 删"),
 )

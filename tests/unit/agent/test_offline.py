@@ -334,6 +334,7 @@ async def test_times_are_of_their_own_clause(segmenter: Segmenter, text: str, to
         ("有人删除待办了吗", texts.RULE_UNSURE),
         ("待办太多了怎么办", texts.RULE_UNSURE),
         ("别提醒我开会了", "请告诉我提醒的编号。"),
+        ("把待办全删了", "请告诉我待办的编号。"),
         ("能帮我建个待办吗？", "请告诉我标题。"),
     ],
 )
@@ -342,3 +343,12 @@ async def test_what_was_not_asked_for_is_not_proposed(segmenter: Segmenter, text
     reply = await Talk(segmenter).say(text)
     assert reply.tool_calls == ()
     assert said in reply.text
+
+
+async def test_an_answer_that_shares_a_word_with_another_tool_is_the_answer(segmenter: Segmenter) -> None:
+    """会议取消了 is what to tell 王五, not an order to cancel; a sentence that names another tool is one."""
+    talk = Talk(segmenter)
+    await talk.say("给王五发消息")
+    assert called(await talk.say("会议取消了")) == ("send_message", {"to": "王五", "text": "会议取消了"})
+    await talk.say("给王五发消息")
+    assert called(await talk.say("我的待办"))[0] == "todo_list"
