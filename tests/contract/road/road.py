@@ -150,7 +150,7 @@ async def build_road(
     monkeypatch: pytest.MonkeyPatch,
     *,
     turns: ScriptedTurns | None = None,
-    deadline_s: float = 0.6,
+    deadline_s: float = 1.2,
     limits: Limits | None = None,
 ) -> Road:
     """Wire one gateway on the database; two of them on one database are two processes."""

@@ -15,7 +15,7 @@ from tests.contract.road.test_race import slow
 async def test_an_account_that_turns_out_to_push_sends_what_waited(road: Road) -> None:
     """While the capability is unknown answers wait for 继续; once a probe says push they go by themselves."""
     await road.database.write(lambda c: c.execute(update(STATES).values(capability="unknown")))
-    road.turns.script = slow(1.0)
+    road.turns.script = slow(2.0)
     message = road.message("问", "oA", "mp-main")
     capabilities = Capabilities(road.database, cast(Any, road.channels), road.clock)
     await capabilities.refresh()

@@ -8,7 +8,7 @@ from tests.contract.road.test_race import slow
 
 async def test_a_quick_answer_goes_behind_the_push_before_it(road: Road) -> None:
     """Answers arrive in order: while the late answer to the first question is due for push, the second is pushed after it."""
-    road.turns.script = slow(0.9, "第一个")
+    road.turns.script = slow(1.8, "第一个")
     await road.say("慢")
 
     async def due() -> bool:
@@ -23,7 +23,7 @@ async def test_a_quick_answer_goes_behind_the_push_before_it(road: Road) -> None
 
 async def test_a_push_that_is_held_up_does_not_hold_up_answers(road: Road) -> None:
     """N-06: a head that failed and waits for its next attempt blocks nobody's quick answer."""
-    road.turns.script = slow(0.9, "第一个")
+    road.turns.script = slow(1.8, "第一个")
     await road.say("慢")
 
     async def due() -> bool:

@@ -80,7 +80,7 @@ async def test_an_answer_is_not_taken_for_a_handler_that_left(road: Road) -> Non
 
 async def test_a_late_wecom_answer_is_pushed_and_redeliveries_are_empty(road: Road) -> None:
     """OA5-19, DEL-30: the notice answers in time, the same turn goes on, its answer is one pending row."""
-    road.turns.script = slow(1.6)
+    road.turns.script = slow(3.0)
     message = road.message("慢")
     assert (await road.deliver(message)).body.decode() == texts.RECEIPT
     assert (await road.deliver(message, attempt=2)).body == b""
@@ -97,7 +97,7 @@ async def test_a_late_wecom_answer_is_pushed_and_redeliveries_are_empty(road: Ro
 
 async def test_a_verified_account_acknowledges_and_pushes(road: Road) -> None:
     """OA5-05, DEL-22: ``success`` in time, the answer by customer-service message."""
-    road.turns.script = slow(0.9)
+    road.turns.script = slow(1.8)
     assert (await road.deliver(road.message("慢", "oA", "mp-main"))).body == b"success"
 
     async def pending() -> bool:
@@ -108,7 +108,7 @@ async def test_a_verified_account_acknowledges_and_pushes(road: Road) -> None:
 
 async def test_without_push_the_second_delivery_brings_the_answer(road: Road) -> None:
     """OA5-02: delivery 1 stays unanswered, delivery 2 joins and carries the answer, no placeholder."""
-    road.turns.script = slow(0.9)
+    road.turns.script = slow(1.8)
     message = road.message("慢", "oA", "mp-sub")
     assert (await road.deliver(message)).close
     assert (await road.deliver(message, attempt=2)).body.decode() == "慢答案"
@@ -163,7 +163,7 @@ async def test_a_locked_database_leaves_the_callback_unanswered_and_the_redelive
             connection.exec_driver_sql("LOCK TABLE inbound IN ACCESS EXCLUSIVE MODE")
         loop.call_soon_threadsafe(entered.set)
         if connection.dialect.name == "postgresql":
-            connection.exec_driver_sql("SELECT pg_sleep(1.2)")
+            connection.exec_driver_sql("SELECT pg_sleep(2.5)")
         else:
             asyncio.run_coroutine_threadsafe(release.wait(), loop).result(5)
 
