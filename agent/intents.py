@@ -46,13 +46,20 @@ _WEAK_YES = frozenset(
     )
     + _words("好呢 好哟 可以哦 是滴 是哒 对头 没毛病 当然 当然可以 好的呢 好的呀 好的哦 好的啊 好噢 好勒 好叻 阔以 可行")
     + _words("嗯对 嗯没问题 对呀 对哒 对滴 行嘞 行哒 行滴 中嘞 正确 没意见 无异议 没异议 我确定 确认无误 照办 通过 ok的 ok啊")
-    + _words("ok okay okey okk yes yep yeah sure 👌 👍 🆗 ✅ ✔ ☑ 🙆")
+    + _words(
+        "好吧 行吧 没有问题 当然好 当然行 当然同意 赞成 我赞成 执行吧 确认吧 办吧 就这么办 就这样办 妥 妥了 得 中啊 成吧 成啊 要的 准了"
+    )
+    + _words("好极了 太好了 很好 挺好 好得很 非常好 非常同意 完全同意 必须的 绝对 绝对可以 完全可以 都可以 那好 那行 那可以")
+    + _words("ok okay okey okk yes yep yeah yup y sure 👌 👍 🆗 ✅ ✔ ☑ 🙆")
 )
 _WEAK_NO = frozenset(
     _words("不 不行 不好 不是 不是的 不中 不可以 不对 不要 不要了 不用 不用了 不必 不必了 不成 不了 算了 否 否定 别")
     + _words("不能 不可 不可能 不好的 没门 反对 我反对 不需要 不需要了 不批准 不允许 不通过 不对的 不是啊 不行的 不可以的")
     + _words("算了吧 还是算了 还是算了吧 取消吧 不做了 别做 别做了 放弃 作废")
-    + _words("no nope 👎 ✋ 🖐 ❌ ✖ 🚫 🙅")
+    + _words(
+        "不好吧 不行吧 不太好 不太行 别了 不干 不办 不啦 不行不行 不赞成 没有同意 当然不 当然不行 当然不可以 绝对不行 绝不 不准 不许 不妥"
+    )
+    + _words("no nope nah n 👎 ✋ 🖐 ❌ ✖ 🚫 🙅")
 )
 _ANY_YES, _ANY_NO = _WEAK_YES | set(_STRONG_YES), _WEAK_NO | set(_STRONG_NO)
 """Words of a message of several: 确认 👌 agrees, and names no act alone."""
