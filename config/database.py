@@ -8,6 +8,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,8 @@ from config.errors import DatabaseBusy
 T = TypeVar("T")
 _GROUP_LIMIT = 256
 _READERS = 4
+_BUSY_S = 5
+_PATIENCE_MS = 8
 _TROUBLE_CLASSES = frozenset({"08", "40", "53", "57", "58"})
 """SQLSTATE classes (PostgreSQL documentation, appendix A): connection, rollback by deadlock or serialization, out of
 resources, operator intervention (shutting down, starting up), system error."""
@@ -266,8 +269,24 @@ def _sqlite_engine(path: Path, begin: str, *, pool_size: int) -> Engine:
         if os.path.exists(path):
             os.chmod(path, 0o600)
 
+        connection.execute(f"PRAGMA busy_timeout={_PATIENCE_MS if pool_size == 1 else _BUSY_S * 1000}")
+
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        _begin_patiently(connection, begin)
 
     return engine
+
+
+def _begin_patiently(connection: Connection, begin: str) -> None:
+    """Begin as soon as the other processes let us, within 5 s. SQLite itself would look again after ever longer pauses, up to
+    100 ms, and so come too late again and again where two gateways write; started anew, its pauses stay under 6 ms."""
+    end = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.exec_driver_sql(begin)
+            return
+        except OperationalError as error:
+            code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+            if code != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
