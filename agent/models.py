@@ -15,7 +15,7 @@ class Turn(SQLModel, table=True):
     __tablename__ = "turn"
 
     id: str = Field(primary_key=True)
-    tenant_id: str = Field(index=True)
+    tenant_id: str
     account_id: str
     conversation_id: str = Field(index=True)
     session_id: str

@@ -69,7 +69,7 @@ class OutboxMessage(SQLModel, table=True):
 
     seq: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
     idempotency_key: str = Field(unique=True)
-    tenant_id: str = Field(index=True)
+    tenant_id: str
     account_id: str
     conversation_id: str
     user_id: str

@@ -19,7 +19,7 @@ class Conversation(SQLModel, table=True):
     __tablename__ = "conversation"
 
     id: str = Field(primary_key=True)
-    tenant_id: str = Field(index=True)
+    tenant_id: str
     account_id: str
     chat_type: str
     peer_id: str

@@ -20,7 +20,7 @@ class PendingAction(SQLModel, table=True):
     __table_args__ = (Index("ix_action_open", "conversation_id", "status", "number"),)
 
     id: str = Field(primary_key=True)
-    tenant_id: str = Field(index=True)
+    tenant_id: str
     account_id: str
     conversation_id: str
     session_id: str
@@ -65,7 +65,7 @@ class ToolAudit(SQLModel, table=True):
     __tablename__ = "tool_audit"
 
     id: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
-    tenant_id: str = Field(index=True)
+    tenant_id: str
     conversation_id: str
     user_id: str
     turn_id: str | None = None

@@ -101,7 +101,6 @@ def _conversation() -> None:
         *_bigs("last_inbound_ms last_act_ms lease_until_ms", null=True),
         *_bigs("fence created_at_ms"),
     )
-    op.create_index("ix_conversation_tenant_id", "conversation", ["tenant_id"])
 
 
 def _identity() -> None:
@@ -197,7 +196,6 @@ def _outbox_message() -> None:
     op.create_index("ix_outbox_group", "outbox_message", ["group_id", "part"])
     op.create_index("ix_outbox_line", "outbox_message", ["conversation_id", "status", "seq"])
     op.create_index("ix_outbox_message_action_id", "outbox_message", ["action_id"])
-    op.create_index("ix_outbox_message_tenant_id", "outbox_message", ["tenant_id"])
     op.create_index("ix_outbox_sent", "outbox_message", ["conversation_id", "sent_at_ms"])
 
 
@@ -223,7 +221,6 @@ def _pending_action() -> None:
     )
     op.create_index("ix_action_open", "pending_action", ["conversation_id", "status", "number"])
     op.create_index("ix_pending_action_task_id", "pending_action", ["task_id"])
-    op.create_index("ix_pending_action_tenant_id", "pending_action", ["tenant_id"])
 
 
 def _push() -> None:
@@ -296,7 +293,6 @@ def _tool_audit() -> None:
         *_bigs("created_at_ms"),
         sa.UniqueConstraint("call_key"),
     )
-    op.create_index("ix_tool_audit_tenant_id", "tool_audit", ["tenant_id"])
 
 
 def _turn() -> None:
@@ -311,7 +307,6 @@ def _turn() -> None:
         *_bigs("created_at_ms"),
     )
     op.create_index("ix_turn_conversation_id", "turn", ["conversation_id"])
-    op.create_index("ix_turn_tenant_id", "turn", ["tenant_id"])
 
 
 def _welcome() -> None:
