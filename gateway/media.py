@@ -19,10 +19,10 @@ from agent.protocol import Attachment, InboundMessage
 from config.clock import Clock
 from config.errors import YizhanError
 from config.schema import MediaSettings
-from gateway.egress import Egress, EgressFailed, capped
 from gateway.errors import PlatformError, TokenUnavailable
 from gateway.tokens import Token, TokenStore
 from gateway.transport import Answer, ApiTransport, parse_answer, token_failure
+from tools.egress import Egress, EgressFailed, capped
 
 PLATFORM_HOSTS = (".qq.com", ".qpic.cn", ".qlogo.cn", ".weixin.qq.com")
 """Where the platforms keep media (PicUrl, video_url); a video_url elsewhere is not followed (SSRF)."""

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from config.schema import HttpTool, Tenant
 from tools import texts
 from tools.base import OutcomeUnknown, Tool, ToolContext, ToolFailed, ToolResult, fingerprint
-from tools.egress import EgressFailed, EgressRefused, fetch
+from tools.egress import Egress, EgressFailed, EgressRefused
 
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHOWN_CHARS = 500
@@ -22,7 +22,8 @@ def http_tool(spec: HttpTool, tenant: Tenant) -> Tool:
     """The tool a settings entry declares. Its own host is always allowed (N-20)."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
-        return await _call(spec, tenant, context, arguments)
+        egress = Egress([*tenant.tools.allow_hosts, _own_host(spec.url)], inside=True)
+        return await _call(spec, egress, context, arguments)
 
     properties = spec.parameters.get("properties", {})
     labels = {name: _label(schema, name) for name, schema in properties.items() if isinstance(schema, Mapping)}
@@ -66,17 +67,16 @@ def _segment(value: Any, name: str, *, in_query: bool = False) -> str:
     return quote(text, safe="")
 
 
-async def _call(spec: HttpTool, tenant: Tenant, context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
+async def _call(spec: HttpTool, egress: Egress, context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
     headers = {name: value.get_secret_value() for name, value in spec.headers.items()}
     if spec.idempotency_header is not None:
         headers[spec.idempotency_header] = context.call_key
     in_url = set(_PLACE.findall(spec.url))
     body = {name: value for name, value in arguments.items() if name not in in_url}
     try:
-        fetched = await fetch(
+        answer = await egress.call(
             spec.method,
             fill_url(spec.url, arguments),
-            allow_hosts=[*tenant.tools.allow_hosts, _own_host(spec.url)],
             headers=headers,
             json=body if spec.body == "json" and spec.method != "GET" else None,
             timeout_s=spec.timeout_s,
@@ -88,12 +88,12 @@ async def _call(spec: HttpTool, tenant: Tenant, context: ToolContext, arguments:
             raise OutcomeUnknown("the write may have arrived", user_text=texts.HTTP_UNREACHABLE) from None
         text = texts.HTTP_TOO_LARGE if error.code == "too_large" else texts.HTTP_UNREACHABLE
         raise ToolFailed("no answer", code=error.code, user_text=text) from None
-    if not 200 <= fetched.status < 300:
-        said = texts.HTTP_STATUS.format(status=fetched.status)
-        if spec.tool_class != "read" and not 400 <= fetched.status < 500:
-            raise OutcomeUnknown(f"HTTP {fetched.status} to a write", user_text=said)
-        raise ToolFailed("refused", code=f"http_{fetched.status}", user_text=said)
-    return _result(spec, arguments, fetched.body)
+    if not 200 <= answer.status < 300:
+        said = texts.HTTP_STATUS.format(status=answer.status)
+        if spec.tool_class != "read" and not 400 <= answer.status < 500:
+            raise OutcomeUnknown(f"HTTP {answer.status} to a write", user_text=said)
+        raise ToolFailed("refused", code=f"http_{answer.status}", user_text=said)
+    return _result(spec, arguments, answer.body)
 
 
 def _own_host(url: str) -> str:

@@ -13,11 +13,11 @@ from agent.protocol import Attachment
 from config.clock import FixedClock
 from config.schema import MediaSettings
 from gateway.channels import Channels, open_channels
-from gateway.egress import Egress, EgressRefused
 from gateway.errors import PlatformError
 from gateway.media import MediaRefused, MediaStore, StoredMedia
 from tests.fakes.accounts import mp_account, settings_of, wecom_account
 from tests.fakes.platform import Platform, serve
+from tools.egress import Egress, EgressRefused
 
 
 class World:

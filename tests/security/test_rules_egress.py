@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,10 +16,9 @@ from pydantic import ValidationError
 from yarl import URL
 
 from config.schema import HttpTool, ScriptArgument, ScriptPreset, Tenant
-from gateway.egress import Egress, EgressRefused
-from tests.fakes.platform import Platform, serve
-from tools import egress
+from tests.fakes.platform import Handler, Platform, serve
 from tools.base import ToolFailed, ToolRefused
+from tools.egress import Egress, EgressFailed, EgressRefused
 from tools.http import fill_url, http_tool
 
 _REAL = socket.getaddrinfo
@@ -60,7 +60,7 @@ async def test_n_20_a_tools_name_is_asked_once_and_its_answer_pinned(names: Name
     """N-20: the address that was vetted is the one connected to, whatever the name says a moment later."""
     names.addresses = ["127.0.0.1", "203.0.113.1"]
     port = server.base.rsplit(":", 1)[1]
-    fetched = await egress.fetch("GET", f"http://rebind.test:{port}/ok", allow_hosts=[f"rebind.test:{port}"], timeout_s=5)
+    fetched = await Egress([f"rebind.test:{port}"], inside=True).call("GET", f"http://rebind.test:{port}/ok", timeout_s=5)
     assert (fetched.status, fetched.body, names.asked) == (200, b"fine", 1)
 
 
@@ -89,20 +89,51 @@ async def test_n_20_every_redirect_of_a_tool_is_vetted(server: Platform, code: i
 
     server.answers["/seen"] = note
     call: dict[str, Any] = {"headers": {"X-Key": "secret"}, "timeout_s": 5}
-    await egress.fetch("GET", f"http://{here}/go", allow_hosts=[here, other], **call)
+    await Egress([here, other], inside=True).call("GET", f"http://{here}/go", **call)
     assert seen == [None]
-    with pytest.raises(egress.EgressRefused):
-        await egress.fetch("GET", f"http://{here}/go", allow_hosts=[here], **call)
-    with pytest.raises(egress.EgressFailed, match="redirect"):
-        await egress.fetch("POST", f"http://{here}/go", allow_hosts=[here, other], **call)
+    with pytest.raises(EgressRefused):
+        await Egress([here], inside=True).call("GET", f"http://{here}/go", **call)
+    with pytest.raises(EgressFailed, match="redirect"):
+        await Egress([here, other], inside=True).call("POST", f"http://{here}/go", **call)
     assert seen == [None]
+
+
+async def test_n_20_secret_headers_go_along_at_home_and_do_not_come_back(server: Platform) -> None:
+    """N-20: a redirect within the host keeps them; once another host was asked they are gone, also on the way back."""
+    port = server.base.rsplit(":", 1)[1]
+    here, other = f"127.0.0.1:{port}", f"localhost:{port}"
+    seen: list[tuple[str, str | None]] = []
+
+    def hop(target: str) -> Handler:
+        def answer(request: web.Request, _body: bytes) -> web.Response:
+            seen.append((request.path, request.headers.get("X-Key")))
+            return web.Response(status=302, headers={"Location": target}) if target else web.Response(body=b"{}")
+
+        return answer
+
+    server.answers.update({"/1": hop("/2"), "/2": hop(f"http://{other}/3"), "/3": hop(f"http://{here}/4"), "/4": hop("")})
+    answer = await Egress([here, other], inside=True).call("GET", f"http://{here}/1", headers={"X-Key": "secret"})
+    assert (answer.status, seen) == (200, [("/1", "secret"), ("/2", "secret"), ("/3", None), ("/4", None)])
+
+
+async def test_n_20_a_packed_answer_is_capped_unpacked(server: Platform) -> None:
+    """N-20: a few packed bytes that become many are as large as what they become."""
+    packed = gzip.compress(b"0" * 5_000_000)
+    server.answers["/packed"] = lambda _r, _b: web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+    egress = Egress(["127.0.0.1"], inside=True)
+    with pytest.raises(EgressFailed) as called:
+        await egress.call("GET", f"{server.base}/packed", max_bytes=len(packed))
+    with pytest.raises(EgressFailed) as fetched:
+        async with egress.fetch(f"{server.base}/packed", max_bytes=len(packed)) as found:
+            [chunk async for chunk in found.chunks]
+    assert (called.value.code, fetched.value.code) == ("too_large", "too_large")
 
 
 async def test_n_20_a_tools_answer_is_capped(server: Platform) -> None:
     """N-20: bytes are capped."""
     server.answers["/big"] = lambda _r, _b: web.Response(body=b"x" * 5000)
-    with pytest.raises(egress.EgressFailed) as caught:
-        await egress.fetch("GET", f"{server.base}/big", allow_hosts=["127.0.0.1"], max_bytes=1000)
+    with pytest.raises(EgressFailed) as caught:
+        await Egress(["127.0.0.1"], inside=True).call("GET", f"{server.base}/big", max_bytes=1000)
     assert caught.value.code == "too_large"
 
 
