@@ -76,12 +76,12 @@ class Runtime:
             tenant = await self._services.database.read(lambda connection: _tenant_of(connection, queue, key))
             if tenant is None:
                 return
-            if await self._must_wait(tenant):
-                await asyncio.sleep(_BOUNCE_S)
-                await self._services.bell.ring(queue, key)
-                return
-            self._tenants[tenant] += 1
+            self._tenants[tenant] += 1  # counted before anything is awaited, or several would pass the look at once
             try:
+                if await self._must_wait(tenant):
+                    await asyncio.sleep(_BOUNCE_S)
+                    await self._services.bell.ring(queue, key)
+                    return
                 if queue == "turn":
                     await self._services.dispatcher.run_waiting(key, dict(self._services.channels))
                 else:
@@ -100,7 +100,7 @@ class Runtime:
 
     async def _must_wait(self, tenant: str) -> bool:
         """A tenant with half the slots goes to the back of the queue while another one waits (N-09)."""
-        if self._tenants[tenant] < max(1, self._slots // 2):
+        if self._tenants[tenant] <= max(1, self._slots // 2):
             return False
         return await self._services.database.read(lambda connection: _others_wait(connection, tenant))
 

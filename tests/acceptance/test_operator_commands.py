@@ -207,7 +207,7 @@ def test_tools_tried_at_the_terminal(stage: Stage) -> None:
     assert "--yes" in asked.stderr
     done = stage.yizhan("tools", "try", "todo_create", '{"title": "试试"}', "--user", "lisi", "--yes")
     assert done.returncode == 0, done.stderr
-    assert stage.ask(LISI, "我的待办").count("试试") == 1
+    assert stage.told(LISI, "我的待办", "试试").count("试试") == 1
     denied = stage.yizhan("tools", "try", "todo_list", "--account", "mp-main", "--user", FOLLOWER[1])
     assert denied.returncode == 1, "followers are customers"
 
