@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from agent.protocol import Conversation, InboundMessage
 from config.columns import table_of
 from config.errors import FenceLost
+from config.logging import get_logger, log
 from gateway import wire
 from gateway.models import Inbound
 from gateway.sessions import release_if_idle
@@ -18,6 +21,7 @@ from memory.models import Conversation as ConversationRow
 _ROW = table_of(Inbound)
 _CONVERSATION = table_of(ConversationRow)
 _JOIN_LIMIT = 20
+_logger = get_logger(__name__)
 
 _HELD = (
     select(_CONVERSATION.c.session_id)
@@ -73,7 +77,7 @@ def take_batch(connection: Connection, conversation: str, fence: int) -> Batch |
     held = connection.execute(_HELD, {"conversation": conversation, "held": fence}).first()
     if held is None:
         raise FenceLost("the claim was taken over; nothing is started")
-    rows = connection.execute(_OPEN_ROWS, {"conversation": conversation}).all()
+    rows, messages = _readable(connection, conversation)
     if not rows:
         release_if_idle(connection, conversation, fence)
         return None
@@ -89,7 +93,7 @@ def take_batch(connection: Connection, conversation: str, fence: int) -> Batch |
     connection.execute(_START, {"seqs": seqs, "died": deaths})
     if len(seqs) > 1:
         connection.execute(_JOIN, {"seqs": seqs[1:], "first": seqs[0]})
-    message = _joined([wire.from_json(row.body) for row in chosen])
+    message = _joined(messages[: len(chosen)])
     where = Conversation(
         tenant_id=message.tenant_id,
         account_id=message.account_id,
@@ -102,6 +106,26 @@ def take_batch(connection: Connection, conversation: str, fence: int) -> Batch |
         inbound_seq=seqs[0],
     )
     return Batch(seqs, message, where, first.attempts, deaths, any(row.stop_requested for row in chosen))
+
+
+def _readable(connection: Connection, conversation: str) -> tuple[list[Any], list[InboundMessage]]:
+    """The open rows and their messages, in order. A body nobody can read any more ends its row: it must not hold up the
+    conversation for ever."""
+    rows: list[Any] = []
+    messages: list[InboundMessage] = []
+    for row in connection.execute(_OPEN_ROWS, {"conversation": conversation}).all():
+        try:
+            messages.append(wire.from_json(row.body))
+            rows.append(row)
+        except wire.Unreadable as error:
+            end_unreadable(connection, row.seq, error.code)
+    return rows, messages
+
+
+def end_unreadable(connection: Connection, seq: int, code: str) -> None:
+    """End a row whose stored body nobody can read."""
+    log(_logger, "inbound.unreadable", logging.ERROR, seq=seq, code=code)
+    connection.execute(update(_ROW).where(_ROW.c.seq == seq).values(status="dead", error_code=code))
 
 
 def wait_again(connection: Connection, seqs: Sequence[int]) -> None:

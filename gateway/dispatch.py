@@ -17,6 +17,7 @@ from config.database import Database
 from config.errors import YizhanError
 from config.logging import get_logger, log
 from gateway import stranded, texts, wire
+from gateway.batches import end_unreadable
 from gateway.capabilities import Capabilities
 from gateway.channel import CallbackReply, Channel, Opened, Part
 from gateway.fast import PULLED, FastLane
@@ -99,7 +100,13 @@ class Dispatcher:
     async def run_waiting(self, conversation: str, channels: dict[str, Channel]) -> None:
         """Work off everything that waits in a conversation (after a crash, or when the worker is asked to)."""
         for row in await self._database.read(lambda c: stranded.unanswered(c, conversation)):
-            await self._fast.attempt(channels[row.account_id], wire.from_json(row.body), row.seq, row.session_id or "")
+            try:
+                message = wire.from_json(row.body)
+            except wire.Unreadable as error:
+                code = error.code
+                await self._database.write(lambda c: end_unreadable(c, row.seq, code))  # noqa: B023 -- awaited at once
+                continue
+            await self._fast.attempt(channels[row.account_id], message, row.seq, row.session_id or "")
         await self._database.write(lambda c: stranded.end_told_actions(c, conversation))
         task = self._runner.start(conversation)
         if task is not None:

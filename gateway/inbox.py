@@ -118,7 +118,7 @@ class Inbox:
     async def _store(self, batch: list[tuple[Arrival, asyncio.Future[Seen]]]) -> None:
         arrivals = [arrival for arrival, _ in batch]
         try:
-            seen = await self._database.write(lambda connection: self._admit(connection, arrivals))
+            seen = await self._admit_patiently(arrivals)
         except Exception as error:  # noqa: BLE001 -- belongs to everybody whose message was in the batch
             if len(batch) > 1 and not isinstance(error, DatabaseBusy):
                 for one in batch:  # a single message the database cannot take must not turn the others away
@@ -131,6 +131,16 @@ class Inbox:
         for (_, future), row in zip(batch, seen, strict=True):
             if not future.done():
                 future.set_result(row)
+
+    async def _admit_patiently(self, arrivals: Sequence[Arrival]) -> list[Seen]:
+        """One transaction; on PostgreSQL once more when it was chosen as a deadlock's victim (two gateways that store the
+        same redeliveries in another order)."""
+        try:
+            return await self._database.write(lambda connection: self._admit(connection, arrivals))
+        except DatabaseBusy:
+            if self._database.dialect != "postgresql":
+                raise
+            return await self._database.write(lambda connection: self._admit(connection, arrivals))
 
     def _admit(self, connection: Connection, arrivals: Sequence[Arrival]) -> list[Seen]:
         fresh = _insert(connection, arrivals)

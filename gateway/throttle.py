@@ -130,7 +130,7 @@ class Throttle:
         return 0
 
 
-_SHORT_ACTS = frozenset({"menu_click", "menu_view", "subscribe", "scan", "scan_code", "pick_photo", "pick_location"})
+_SHORT_ACTS = frozenset({"menu_click", "subscribe", "scan"})
 """Acts that open an Official Account for three messages within a minute; anything else opens it for five in 48 hours."""
 
 

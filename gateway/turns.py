@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from agent.protocol import Deadline, Reply, TurnResult
 from agent.services import AgentServices
@@ -224,6 +224,13 @@ class TurnRunner:
                 log(_logger, "turn.failed", seq=batch.seqs[0], attempt=attempts, code=code)
                 if attempts >= MAX_ATTEMPTS:
                     return _dead(batch, code)
+                await self._count_attempt(batch, attempts)
+
+    async def _count_attempt(self, batch: Batch, attempts: int) -> None:
+        """Remember a failed attempt, for the process that takes over should this one die (N-07)."""
+        counted = update(_ROW).where(_ROW.c.seq.in_(batch.seqs)).values(attempts=attempts)
+        with contextlib.suppress(YizhanError):
+            await self._database.write(lambda c: c.execute(counted))
 
     async def _commit(self, claim: ConversationClaim, batch: Batch, result: TurnResult) -> bool:
         """Store the answer and tell whoever waits; True when the claim was given back with it."""

@@ -189,6 +189,21 @@ async def test_a_turn_that_fails_twice_is_apologized_for(road: Road) -> None:
     assert [(row.status, row.error_code) for row in await road.inbound()] == [("failed", "broken"), ("done", None)]
 
 
+async def test_a_failed_attempt_is_remembered_by_the_row(road: Road) -> None:
+    """N-07: should the process die now, the next one knows that one attempt failed by itself already."""
+    seen: list[int] = []
+
+    async def script(message: InboundMessage) -> TurnResult:
+        seen.append((await road.inbound())[0].attempts)
+        if len(seen) == 1:
+            raise YizhanError("once", code="once")
+        return TurnResult((Reply("好了"),))
+
+    road.turns.script = script
+    assert await road.say("问") == "好了"
+    assert seen == [0, 1]
+
+
 async def test_too_many_waiting_messages_are_refused_and_say_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """N-09, SES-20: the receipt depends on what was stored; a refused message says it was not taken on, every time."""
     road = await build_road(database, monkeypatch, limits=Limits(waiting_per_person=1))
