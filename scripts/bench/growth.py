@@ -26,14 +26,18 @@ FLAT = 1.3
 """Largest cost over smallest that still counts as flat."""
 
 
+_PEOPLE, _ROUNDS = 60, 8
+
+
 async def _measure(running: Product, messages: int, first: int) -> dict[str, Any]:
-    """Warm up, then text messages of seeded people over four connections."""
+    """Text messages of seeded people over four connections, after enough of them that every person's window of recent
+    rounds is full at every size: what grows is then what is stored, not what a turn reads of its own conversation."""
     sealer = Sealer(running.ports[-1])
 
     def ready(count: int, start: int) -> list[bytes]:
-        return [sealer.text(start + number, person(number * 7), "今天天气怎么样") for number in range(count)]
+        return [sealer.text(start + number, person(number % _PEOPLE * 7), "今天天气怎么样") for number in range(count)]
 
-    await send_all(ready(50, first), running.ports[-1:], connections=4)
+    await send_all(ready(_PEOPLE * _ROUNDS, first), running.ports[-1:], connections=4)
     before = running.cpu_s()
     result = await send_all(ready(messages, first + 1_000), running.ports[-1:], connections=4)
     used = running.cpu_s() - before
