@@ -4,8 +4,8 @@ Two figures tell what is added: ``added_ms`` is time, from the callback's first 
 (so it holds two waits for the disk and whatever else the machine does); ``own_cpu_ms`` is the processor time of every product
 process less what the wire client of the model (the openai SDK) takes for the same two calls alone, which stands beside it.
 
-It holds when ``own_cpu_ms`` is under 10 (what time says depends on who else uses the machine), the slow model's answer is
-there within 3 s, and turn 10,000 reads no more than turn 20. The model is the scripted server of the tests, so the bench runs
+It holds when both are under 10 (time only says so on a machine with nothing else to do), the slow model's answer is there
+within 3 s, and turn 10,000 reads no more than turn 20. The model is the scripted server of the tests, so the bench runs
 from a checkout.
 """
 
@@ -79,7 +79,7 @@ def _measure(folder: Path, turns: int, history: int) -> dict[str, Any]:
     own_ms = fast["cpu_ms"] - client_ms
     return {
         "bench": "turn",
-        "ok": own_ms < _TARGET_MS and answer_s <= 3.0 and flat,
+        "ok": max(median, own_ms) < _TARGET_MS and answer_s <= 3.0 and flat,
         "turns": len(added),
         "added_ms_median": round(median, 2),
         "added_ms_p95": round(added[int(len(added) * 0.95)], 2),
