@@ -25,7 +25,7 @@ def test_stopped_with_work_under_way_then_started_again(tmp_path: Path) -> None:
     with running_demo(tmp_path) as demo:
         stage = Stage(demo)
         leave_work_under_way(stage)
-        sent: list[str] = []
+        sent = parts(stage)
         begun = time.monotonic()
         os.kill(demo.pid, signal.SIGTERM)
         wait(lambda: _ended(stage, sent), 20, lambda: "it did not end")
