@@ -8,12 +8,12 @@ from typing import Any
 from agent.protocol import Attachment, Event, InboundMessage
 from config.errors import YizhanError
 
-_NAMES = tuple(field.name for field in fields(InboundMessage))
+_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in (InboundMessage, Attachment, Event)}
 
 
 def to_json(message: InboundMessage, *, with_fields: bool = False) -> dict[str, Any]:
     """A JSON-able dict of every field; the raw platform fields only when asked (they can be large)."""
-    data = {name: getattr(message, name) for name in _NAMES}
+    data = {name: getattr(message, name) for name in _NAMES[InboundMessage]}
     data["attachments"] = [asdict(item) for item in message.attachments]
     if message.event is not None:
         data["event"] = asdict(message.event if with_fields else replace(message.event, payload={}))
@@ -46,5 +46,5 @@ def from_json(data: dict[str, Any] | None) -> InboundMessage:
 
 
 def _known(kind: type[Any], data: Any) -> dict[str, Any]:
-    names = {field.name for field in fields(kind)}
+    names = _NAMES[kind]
     return {key: value for key, value in data.items() if key in names}

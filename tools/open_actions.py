@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from tools.decided import Actor, Decision, OpenAction
 from tools.proposals import ACTIONS
 
 Action = Row[Any]
+_OPEN = (
+    select(ACTIONS)
+    .where(ACTIONS.c.tenant_id == bindparam("tenant"), ACTIONS.c.conversation_id == bindparam("conversation"))
+    .where(ACTIONS.c.status == "pending", ACTIONS.c.expires_at_ms > bindparam("now"))
+    .order_by(ACTIONS.c.created_at_ms, ACTIONS.c.id)
+)
+"""Built once: every turn asks."""
 
 
 def expire(connection: Connection, conversation_id: str, now_ms: int) -> None:
@@ -30,18 +37,7 @@ def move_action(connection: Connection, action_id: str, states: tuple[str, ...],
 
 def open_rows(connection: Connection, tenant_id: str, conversation_id: str, now_ms: int) -> list[Action]:
     """What waits for an answer in a conversation, oldest first."""
-    return list(
-        connection.execute(
-            select(ACTIONS)
-            .where(
-                ACTIONS.c.tenant_id == tenant_id,
-                ACTIONS.c.conversation_id == conversation_id,
-                ACTIONS.c.status == "pending",
-                ACTIONS.c.expires_at_ms > now_ms,
-            )
-            .order_by(ACTIONS.c.created_at_ms, ACTIONS.c.id)
-        )
-    )
+    return list(connection.execute(_OPEN, {"tenant": tenant_id, "conversation": conversation_id, "now": now_ms}))
 
 
 def _mine(actor: Actor) -> tuple[Any, ...]:

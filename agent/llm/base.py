@@ -109,6 +109,6 @@ class Transcriber(Protocol):
 
 
 def estimate_tokens(text: str) -> int:
-    """A cautious token count of mixed Chinese and English: one per CJK character, one per three others."""
-    wide = sum(1 for char in text if ord(char) >= 0x2E80)
-    return wide + (len(text) - wide + 2) // 3
+    """A cautious token count of mixed Chinese and English: one per three bytes of UTF-8, so one per CJK character and one per
+    three ASCII ones."""
+    return (len(text.encode("utf-8", "replace")) + 2) // 3
