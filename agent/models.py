@@ -6,13 +6,14 @@ from typing import Any
 
 from sqlmodel import Field, SQLModel
 
-from config.columns import json_column, ms_column, seq_column
+from config.columns import json_column, ms_column, rows_end, seq_column
 
 
 class Turn(SQLModel, table=True):
     """One turn: route, tokens, time, tools, outcome. ``cost`` is in the currency of the route's price, millionths."""
 
     __tablename__ = "turn"
+    __table_args__ = rows_end("created_at_ms")
 
     id: str = Field(primary_key=True)
     tenant_id: str

@@ -1,7 +1,9 @@
-"""Column makers that make every text and JSON column declare how long it is kept and what erasing a person does to it."""
+"""What tables declare about keeping: how long their rows live, and of every text and JSON column how long it is kept and what
+erasing a person does to it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from sqlalchemy import JSON, BigInteger, Column, Integer, LargeBinary, Table, Text
@@ -12,6 +14,30 @@ Retention = Literal["row", "body", "settled"]
 
 Erase = Literal["subject", "none"]
 """``subject``: says something by or about a person and goes when that person is erased; ``none``: names nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLife:
+    """Rows go ``retention.row_days`` after ``moment`` once their ``status`` is one of ``settled`` (empty: whatever it is)."""
+
+    moment: str
+    settled: tuple[str, ...] = ()
+
+
+def rows_end(moment: str, *settled: str) -> dict[str, Any]:
+    """For ``__table_args__``: rows of this table are deleted when they are old and settled (see RowLife)."""
+    return {"info": {"rows": RowLife(moment, settled)}}
+
+
+def rows_stay() -> dict[str, Any]:
+    """For ``__table_args__``: there is a row for something that lasts; none is deleted for its age."""
+    return {"info": {"rows": None}}
+
+
+def row_life(table: Table) -> RowLife | None:
+    """How long this table's rows live; None for ever."""
+    life = table.info.get("rows")
+    return life if isinstance(life, RowLife) else None
 
 
 def text_column(*, retention: Retention, erase: Erase, nullable: bool = True, **options: Any) -> Column[Any]:

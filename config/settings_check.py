@@ -128,11 +128,31 @@ def _section_of(model: type[BaseModel], name: str) -> Any:
 
 
 def check_references(settings: Settings, source: Source) -> None:
-    """People with rights must belong to accounts of their tenant; two addresses need two ports. Raises SettingsError."""
+    """What no value can tell by itself: ids are unique, people with rights belong to accounts of their tenant, two addresses
+    have two ports, rows outlive what they remember. Raises SettingsError."""
     if settings.http.port == settings.admin.port != 0 and settings.http.host == settings.admin.host:
-        source.problems.append(
-            f"admin.port: http.port is the same; each address needs its own ({source.origin(('admin', 'port'))})"
-        )
+        source.add(("admin", "port"), "http.port is the same; each address needs its own")
+    _check_ids(settings, source)
+    _check_people(settings, source)
+    _check_retention(settings, source)
+    raise_problems(source)
+
+
+def _check_ids(settings: Settings, source: Source) -> None:
+    tenants: set[str] = set()
+    accounts: set[str] = set()
+    for tenant_index, tenant in enumerate(settings.tenants):
+        if tenant.id in tenants:
+            source.add(("tenants", tenant_index, "id"), f"the tenant id {tenant.id} is used twice; every tenant needs its own")
+        tenants.add(tenant.id)
+        for index, account in enumerate(tenant.accounts):
+            if account.id in accounts:
+                text = f"the account id {account.id} is used twice; every account needs its own"
+                source.add(("tenants", tenant_index, "accounts", index, "id"), text)
+            accounts.add(account.id)
+
+
+def _check_people(settings: Settings, source: Source) -> None:
     for tenant_index, tenant in enumerate(settings.tenants):
         known = {account.id for account in tenant.accounts}
         groups: list[tuple[Path_, tuple[Any, ...]]] = [(("operators",), tenant.operators)]
@@ -141,8 +161,20 @@ def check_references(settings: Settings, source: Source) -> None:
             for index, person in enumerate(people):
                 if person.account not in known:
                     path: Path_ = ("tenants", tenant_index, *inner, index, "account")
-                    source.problems.append(f"{dotted(path)}: no account of this tenant has this id ({source.origin(path)})")
-    raise_problems(source)
+                    source.add(path, "no account of this tenant has this id")
+
+
+def _check_retention(settings: Settings, source: Source) -> None:
+    """A deleted row remembers nothing: neither its body nor that its message came already, nor that a person was greeted."""
+    kept, where = settings.retention, ("retention", "row_days")
+    if kept.row_days < kept.body_days:
+        source.add(where, "expected at least body_days")
+    if settings.callback_max_age_s > kept.row_days * 86_400:
+        source.add(where, "expected at least callback_max_age_s, or an old callback would count as a new message")
+    for tenant in settings.tenants:
+        for account in tenant.accounts:
+            if account.welcome.interval_h > kept.row_days * 24:
+                source.add(where, f"expected at least welcome.interval_h of account {account.id}")
 
 
 def raise_problems(source: Source) -> None:

@@ -23,11 +23,15 @@ class Source:
     problems: list[str] = field(default_factory=list)
 
     def origin(self, path: Path_) -> str:
-        """Where the value at ``path``, or its nearest parent, was written."""
-        for length in range(len(path), -1, -1):
+        """Where the value at ``path``, or the section it belongs in, was written."""
+        for length in range(len(path), 0 if path else -1, -1):
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
         return "defaults"
+
+    def add(self, path: Path_, problem: str) -> None:
+        """Note what is wrong with the value at ``path``."""
+        self.problems.append(f"{dotted(path)}: {problem} ({self.origin(path)})")
 
 
 class _Loader(yaml.SafeLoader):

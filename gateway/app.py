@@ -132,10 +132,10 @@ def serving_parts(services: Services) -> list[Callable[[asyncio.Event], Awaitabl
     """What a gateway does beside answering: delivery, probing capabilities, reaping, retention."""
     from gateway.parts import open_delivery
     from gateway.reaper import Reaper
-    from gateway.retention import BodyRetention
+    from gateway.retention import RetentionPass
 
     services.delivery = open_delivery(services)
-    reaper, retention = Reaper(services), BodyRetention(services)
+    reaper, retention = Reaper(services), RetentionPass(services)
     return [services.delivery.run, services.capabilities.run, reaper.run, reaper.run_reminders, retention.run]
 
 

@@ -146,6 +146,7 @@ class _Progress:
 
 
 async def _run(args: argparse.Namespace, requests: Sequence[PushRequest]) -> int:
+    from gateway.day_folders import OUTGOING
     from gateway.embedded import redis_url_of
     from gateway.outbox import SqlOutbox
     from gateway.parts import open_platforms
@@ -163,8 +164,7 @@ async def _run(args: argparse.Namespace, requests: Sequence[PushRequest]) -> int
             print("这里还没有数据：先启动一次（yizhan up 或 yizhan migrate）", file=sys.stderr)
             return 1
         outbox = SqlOutbox(platforms.channels, clock, settings.limits)
-        kept = settings.data_dir / "outgoing"
-        store = PushStore(database, outbox, platforms.channels, clock, kept, keep_days=settings.retention.body_days)
+        store = PushStore(database, outbox, platforms.channels, clock, settings.data_dir / OUTGOING)
         pushes = await _accept(store, bell, tenant.id, requests)
         if args.wait is None:
             return _told_accepted(args, pushes)

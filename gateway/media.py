@@ -6,10 +6,8 @@ import asyncio
 import hashlib
 import json
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -19,6 +17,7 @@ from agent.protocol import Attachment, InboundMessage
 from config.clock import Clock
 from config.errors import YizhanError
 from config.schema import MediaSettings
+from gateway.day_folders import MEDIA, day_folder
 from gateway.errors import PlatformError, TokenUnavailable
 from gateway.tokens import Token, TokenStore
 from gateway.transport import Answer, ApiTransport, parse_answer, token_failure
@@ -73,12 +72,8 @@ class MediaStore:
         clock: Clock,
         tokens: TokenStore,
         egress: Egress,
-        *,
-        keep_days: int,
     ) -> None:
-        self._keep_days = keep_days
-        self._purged_on = ""
-        self._root = data_dir / "media"
+        self._root = data_dir / MEDIA
         self._limits = limits
         self._clock = clock
         self._tokens = tokens
@@ -89,9 +84,6 @@ class MediaStore:
     ) -> StoredMedia:
         """Download one attachment. Raises MediaRefused, EgressRefused, EgressFailed or PlatformError (retryable or not)."""
         folder = self._folder(tenant_id, account_id, user_id)
-        if self._purged_on != folder.parent.name:
-            self._purged_on = folder.parent.name
-            await self.purge(self._keep_days)
         used = await asyncio.to_thread(_used_bytes, folder)
         left = self._limits.daily_bytes_per_person - used
         if left <= 0:
@@ -191,14 +183,9 @@ class MediaStore:
             raise
         return StoredMedia(path, size, content_type, file_name)
 
-    async def purge(self, keep_days: int) -> int:
-        """Delete the folders of days before the last ``keep_days``; returns how many."""
-        last = (self._clock.local() - timedelta(days=keep_days)).strftime("%Y%m%d")
-        return await asyncio.to_thread(_purge, self._root, last)
-
     def _folder(self, tenant_id: str, account_id: str, user_id: str) -> Path:
         person = hashlib.sha256(f"{tenant_id}\0{account_id}\0{user_id}".encode()).hexdigest()[:32]
-        return self._root / self._clock.local().strftime("%Y%m%d") / person
+        return day_folder(self._root, self._clock) / person
 
 
 def egress_for(allow_hosts: Iterable[str] = (), *, allow_loopback: bool = False) -> Egress:
@@ -242,13 +229,6 @@ def _is_object(body: bytes) -> bool:
 
 def _used_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) if folder.is_dir() else 0
-
-
-def _purge(root: Path, last: str) -> int:
-    old = [folder for folder in root.iterdir() if folder.is_dir() and folder.name < last] if root.is_dir() else []
-    for folder in old:
-        shutil.rmtree(folder, ignore_errors=True)
-    return len(old)
 
 
 def _open_private(path: Path) -> BinaryIO:

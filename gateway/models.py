@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Index
 from sqlmodel import Field, SQLModel
 
-from config.columns import bytes_column, json_column, ms_column, seq_column, text_column
+from config.columns import bytes_column, json_column, ms_column, rows_end, rows_stay, seq_column, text_column
 
 
 class Inbound(SQLModel, table=True):
@@ -24,6 +24,7 @@ class Inbound(SQLModel, table=True):
         Index("ix_inbound_open", "conversation_id", "status", "seq"),
         Index("ix_inbound_status", "status", "seq"),
         Index("ix_inbound_user_time", "conversation_id", "received_at_ms"),
+        rows_end("received_at_ms", "done", "failed", "stopped", "dead", "refused"),
     )
 
     seq: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
@@ -65,6 +66,7 @@ class OutboxMessage(SQLModel, table=True):
         Index("ix_outbox_group", "group_id", "part"),
         Index("ix_outbox_sent", "conversation_id", "sent_at_ms"),
         Index("ix_outbox_cause", "cause_id", "seq"),
+        rows_end("created_at_ms", "sent", "expired", "cancelled", "dead"),
     )
 
     seq: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
@@ -120,7 +122,10 @@ class Job(SQLModel, table=True):
     """One piece of long work, run by a worker under a lease. ``name`` is an entry of the fixed job table (N-19)."""
 
     __tablename__ = "job"
-    __table_args__ = (Index("ix_job_status", "status", "created_at_ms"),)
+    __table_args__ = (
+        Index("ix_job_status", "status", "created_at_ms"),
+        rows_end("created_at_ms", "done", "failed", "dead", "cancelled"),
+    )
 
     id: str = Field(primary_key=True)
     tenant_id: str
@@ -152,6 +157,7 @@ class Push(SQLModel, table=True):
     """One request of the push API; its targets are outbox rows with ``cause="push"`` and ``cause_id=id``."""
 
     __tablename__ = "push"
+    __table_args__ = rows_end("created_at_ms")
 
     id: str = Field(primary_key=True)
     tenant_id: str = Field(index=True)
@@ -167,6 +173,7 @@ class ApiKey(SQLModel, table=True):
     """A program's key: stored hashed, listed by prefix, limited to tenant, accounts, scopes, expiry and rate (N-13)."""
 
     __tablename__ = "api_key"
+    __table_args__ = rows_stay()
 
     id: str = Field(primary_key=True)
     tenant_id: str = Field(index=True)
@@ -186,6 +193,7 @@ class AccountState(SQLModel, table=True):
     """What was learned about an account: its capability (push | pull | unknown), pauses, the last trouble."""
 
     __tablename__ = "account_state"
+    __table_args__ = rows_stay()
 
     account_id: str = Field(primary_key=True)
     tenant_id: str
@@ -202,6 +210,7 @@ class Welcome(SQLModel, table=True):
     """When a person was last greeted for an event, so a welcome comes at most once per interval."""
 
     __tablename__ = "welcome"
+    __table_args__ = rows_end("greeted_at_ms")
 
     id: str = Field(primary_key=True)
     """conversation id and event name"""
@@ -214,6 +223,7 @@ class Lease(SQLModel, table=True):
     """A named right that one process of the deployment holds at a time (the reaper, the retention pass, an alert)."""
 
     __tablename__ = "lease"
+    __table_args__ = rows_stay()
 
     name: str = Field(primary_key=True)
     lease_owner: str | None = None

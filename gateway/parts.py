@@ -192,7 +192,6 @@ def admin_routes(services: Services) -> Sequence[Callable[[web.Application], Non
         services.bell.redis,
         services.clock,
         services.settings.data_dir,
-        services.settings.retention.body_days,
     )
     return [api.add_routes]
 
@@ -218,7 +217,5 @@ def media_fetcher(settings: Settings, platforms: Platforms, clock: Clock) -> Fet
     from gateway.media import MediaStore, egress_for, fetcher
 
     egress = egress_for(allow_loopback=settings.demo)
-    store = MediaStore(
-        settings.data_dir, settings.media, clock, platforms.opened.tokens, egress, keep_days=settings.retention.body_days
-    )
+    store = MediaStore(settings.data_dir, settings.media, clock, platforms.opened.tokens, egress)
     return fetcher(store, platforms.opened.clients)

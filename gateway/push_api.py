@@ -20,6 +20,7 @@ from config.logging import get_logger, log
 from config.ports import Bell
 from gateway import keys, texts
 from gateway.channel import Channel
+from gateway.day_folders import OUTGOING
 from gateway.keys import ApiKey, Scope
 from gateway.outbox import SqlOutbox
 from gateway.push_request import PushRefused, PushRequest, parse_request
@@ -140,10 +141,9 @@ def open_push_api(
     redis: Redis | None,
     clock: Clock,
     data_dir: Path,
-    keep_days: int,
 ) -> PushApi:
-    """The API of one process; given files are kept under ``data_dir/outgoing``, where channels may send from."""
-    store = PushStore(database, outbox, channels, clock, data_dir / "outgoing", keep_days=keep_days)
+    """The API of one process; given files are kept below ``data_dir``, where channels may send from."""
+    store = PushStore(database, outbox, channels, clock, data_dir / OUTGOING)
     return PushApi(database, store, Throttle(redis, clock), bell, clock)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 import secrets
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +20,7 @@ from config.ids import new_id
 from config.ports import Draft
 from gateway import push_states, texts
 from gateway.channel import Channel
+from gateway.day_folders import day_folder
 from gateway.models import Push
 from gateway.outbox import SqlOutbox
 from gateway.outbox_rows import reply_of
@@ -34,7 +33,6 @@ from memory.models import Conversation
 _PUSH = table_of(Push)
 _CONVERSATION = table_of(Conversation)
 _CHUNK = 250
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TAKEN_BACK: tuple[Status, ...] = ("pending", "parked")
 SPACING_MS = 10.0
 """Long lists become due 100 a second, so that answers to people go between them."""
@@ -73,16 +71,12 @@ class PushStore:
         channels: Mapping[str, Channel],
         clock: Clock,
         media_dir: Path,
-        *,
-        keep_days: int,
     ) -> None:
         self._database = database
         self._outbox = outbox
         self._channels = channels
         self._clock = clock
         self._media_dir = media_dir
-        self._keep_days = keep_days
-        self._purged_on = ""
 
     async def known(self, tenant_id: str, request: PushRequest) -> bool:
         """Whether this very push was stored before. Raises PushRefused (409) for its key with other content."""
@@ -104,7 +98,8 @@ class PushStore:
         targets = await self._database.read(lambda c: self._targets(c, tenant_id, channel, request))
         data = dict(request.message.data())
         if isinstance(request.message, MediaMessage):
-            data |= await self._keep(push_id, request.message)
+            day = day_folder(self._media_dir, self._clock, max(self._clock.now_ms(), request.not_before or 0))
+            data |= await asyncio.to_thread(_keep_content, day / push_id, request.message)
         drafts = [self._draft(tenant_id, push_id, request, target, data) for target in targets]
         if not channel.render(reply_of(drafts[0])):
             raise PushRefused("empty_message", texts.PUSH_EMPTY, field="message", fix=texts.PUSH_EMPTY_FIX)
@@ -144,16 +139,6 @@ class PushStore:
             return sum(move(connection, mine, state, "cancelled") for state in _TAKEN_BACK)
 
         return await self._database.write(take_back)
-
-    async def _keep(self, push_id: str, message: MediaMessage) -> dict[str, Any]:
-        """Store a given file in today's folder; the first of a day removes what is older than bodies are kept."""
-        now = self._clock.now_ms()
-        day = f"{self._clock.local(now):%Y-%m-%d}"
-        if day != self._purged_on and message.content_base64 is not None:
-            self._purged_on = day
-            oldest = f"{self._clock.local(now - self._keep_days * 86_400_000):%Y-%m-%d}"
-            await asyncio.to_thread(_purge, self._media_dir, oldest)
-        return await asyncio.to_thread(_keep_content, self._media_dir / day, push_id, message)
 
     # inside ---------------------------------------------------------------------------------------------------------
     def _check(self, tenant_id: str, request: PushRequest) -> Channel:
@@ -252,21 +237,13 @@ def _push_id(tenant_id: str, request: PushRequest) -> str | None:
     return "p" + hashlib.sha256(framed.encode()).hexdigest()[:31]
 
 
-def _keep_content(day_dir: Path, push_id: str, message: MediaMessage) -> dict[str, Any]:
+def _keep_content(folder: Path, message: MediaMessage) -> dict[str, Any]:
     """Store a given file under a name of chance; ``file_name`` is only what the receiver sees."""
     content = message.content()
     if content is None:
         return {}
     name = Path((message.file_name or "").replace("\\", "/")).name or "file"
-    folder = day_dir / push_id
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / (secrets.token_hex(8) + Path(name).suffix[:12])
     path.write_bytes(content)
     return {"path": str(path), "file_name": name}
-
-
-def _purge(media_dir: Path, oldest_day: str) -> None:
-    """Remove the folders of days before ``oldest_day``: files go when the bodies of their messages do (N-10)."""
-    for folder in media_dir.iterdir() if media_dir.is_dir() else ():
-        if _DAY.fullmatch(folder.name) and folder.name < oldest_day:
-            shutil.rmtree(folder, ignore_errors=True)

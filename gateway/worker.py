@@ -267,14 +267,15 @@ async def work(settings: Settings, stop: asyncio.Event) -> None:
     """The worker process: build, work until ``stop``, close."""
     from gateway.app import build, close
     from gateway.parts import open_alerts
+    from gateway.retention import RetentionPass
 
     services = await build(settings)
     open_alerts(services)
     try:
         await services.capabilities.refresh()
-        keeping = asyncio.create_task(services.capabilities.run(stop))
+        beside = {asyncio.create_task(part(stop)) for part in (services.capabilities.run, RetentionPass(services).run)}
         await run_worker(services, stop)
-        await asyncio.wait({keeping}, timeout=1.0)
+        await asyncio.wait(beside, timeout=1.0)
     finally:
         await close(services)
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Index
 from sqlmodel import Field, SQLModel
 
-from config.columns import json_column, ms_column, seq_column, text_column
+from config.columns import json_column, ms_column, rows_end, rows_stay, seq_column, text_column
 
 
 class Conversation(SQLModel, table=True):
@@ -17,6 +17,7 @@ class Conversation(SQLModel, table=True):
     """
 
     __tablename__ = "conversation"
+    __table_args__ = rows_stay()
 
     id: str = Field(primary_key=True)
     tenant_id: str
@@ -39,6 +40,7 @@ class Session(SQLModel, table=True):
     """One epoch of a conversation. ``turns`` counts generations; a closed one has ``ended_at_ms`` and a reason."""
 
     __tablename__ = "session"
+    __table_args__ = rows_stay()
 
     id: str = Field(primary_key=True)
     tenant_id: str
@@ -58,7 +60,7 @@ class Message(SQLModel, table=True):
     """One line of a transcript: ``role`` is user, assistant or note (outcomes told outside a turn)."""
 
     __tablename__ = "message"
-    __table_args__ = (Index("ix_message_conversation_order", "conversation_id", "id"),)
+    __table_args__ = (Index("ix_message_conversation_order", "conversation_id", "id"), rows_end("created_at_ms"))
 
     id: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
     tenant_id: str
@@ -76,6 +78,7 @@ class Identity(SQLModel, table=True):
     """A known id of a person. Unlinked identities are separate subjects; ``display_name`` is as the platform told it."""
 
     __tablename__ = "identity"
+    __table_args__ = rows_stay()
 
     id: str = Field(primary_key=True)
     tenant_id: str = Field(index=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index
 from sqlmodel import Field, SQLModel
 
-from config.columns import ms_column, seq_column, text_column
+from config.columns import ms_column, rows_end, rows_stay, seq_column, text_column
 
 
 class PendingAction(SQLModel, table=True):
@@ -17,7 +17,10 @@ class PendingAction(SQLModel, table=True):
     """
 
     __tablename__ = "pending_action"
-    __table_args__ = (Index("ix_action_open", "conversation_id", "status", "number"),)
+    __table_args__ = (
+        Index("ix_action_open", "conversation_id", "status", "number"),
+        rows_end("created_at_ms", "succeeded", "failed", "rejected", "expired", "withdrawn", "superseded"),
+    )
 
     id: str = Field(primary_key=True)
     tenant_id: str
@@ -63,6 +66,7 @@ class ToolAudit(SQLModel, table=True):
     """One tool call as it happened: who, which arguments, the decision, the raw result. The model never sees this."""
 
     __tablename__ = "tool_audit"
+    __table_args__ = rows_end("created_at_ms")
 
     id: int | None = Field(default=None, sa_column=seq_column(primary_key=True))
     tenant_id: str
@@ -88,7 +92,7 @@ class Todo(SQLModel, table=True):
     """A person's to-do. ``number`` is what they see and say; ``link_token_hash`` opens its page (N-24)."""
 
     __tablename__ = "todo"
-    __table_args__ = (Index("ix_todo_owner", "tenant_id", "owner_key", "status"),)
+    __table_args__ = (Index("ix_todo_owner", "tenant_id", "owner_key", "status"), rows_stay())
 
     id: str = Field(primary_key=True)
     tenant_id: str
@@ -109,7 +113,7 @@ class Reminder(SQLModel, table=True):
     """A reminder, one-shot or repeating (``repeat`` is none, daily, weekdays, weekly, monthly). Due ones become outbox rows."""
 
     __tablename__ = "reminder"
-    __table_args__ = (Index("ix_reminder_due", "status", "next_due_ms"),)
+    __table_args__ = (Index("ix_reminder_due", "status", "next_due_ms"), rows_stay())
 
     id: str = Field(primary_key=True)
     tenant_id: str

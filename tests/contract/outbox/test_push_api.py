@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from gateway import keys
+from gateway.day_folders import remove_old
 from gateway.push_api import PushApi
 from gateway.push_store import PushStore
 from gateway.throttle import Throttle
@@ -38,7 +39,7 @@ class Rings:
 async def client(world: World, tmp_path: Path) -> AsyncIterator[Client]:
     """A client of the API."""
     world.channels["other-main"] = FakeChannel(account=wecom_account("other-main"), tenant_id="other")
-    store = PushStore(world.database, world.outbox, world.channels, world.clock, tmp_path / "outgoing", keep_days=30)
+    store = PushStore(world.database, world.outbox, world.channels, world.clock, tmp_path / "outgoing")
     app = web.Application(client_max_size=4 * 1024 * 1024)
     PushApi(world.database, store, Throttle(None, world.clock), Rings(), world.clock).add_routes(app)
     async with TestClient(TestServer(app)) as opened:
@@ -218,15 +219,16 @@ async def test_departments_everyone_and_files(world: World, client: Client, tmp_
 
 
 async def test_files_go_when_the_bodies_do(world: World, client: Client, tmp_path: Path) -> None:
-    """N-10: a given file is removed once its message's body is; newer ones stay."""
+    """N-10: a given file is removed once its message's body is; newer ones stay, and those of pushes that are still to come."""
     headers = await key_for(world)
     message = {"kind": "file", "content_base64": base64.b64encode(b"hello world").decode(), "file_name": "a.txt"}
     body = {"account": "wecom-main", "to": {"users": ["a"]}, "message": message}
     await post(client, headers, body)
+    await post(client, headers, {**body, "not_before": world.clock.now_ms() + 60 * 86_400_000})
     world.clock.advance(20 * 86_400)
     await post(client, headers, body)
     world.clock.advance(15 * 86_400)
-    await post(client, headers, body)
+    assert await asyncio.to_thread(remove_old, tmp_path / "outgoing", world.clock, 30) == 1
     paths = [Path(row["payload"]["payload"]["path"]) for row in await world.rows()]
     assert [path.exists() for path in paths] == [False, True, True]
 

@@ -130,6 +130,20 @@ def test_lists_from_the_environment(tmp_path: Path) -> None:
             account_yaml().replace("    accounts", "    operators: [{account: nope, user: z}]\n    accounts"),
             "no account of this tenant",
         ),
+        (
+            account_yaml() + account_yaml().split("accounts:\n")[1],
+            "tenants[0].accounts[1].id: the account id wecom-main is used twice; every account needs its own (yizhan.yaml:11)",
+        ),
+        (
+            account_yaml() + "  - id: acme\n",
+            "tenants[1].id: the tenant id acme is used twice; every tenant needs its own (yizhan.yaml:11)",
+        ),
+        ("retention:\n  row_days: 29\n", "retention.row_days: expected at least body_days (yizhan.yaml:2)"),
+        ("retention: {row_days: 30}\ncallback_max_age_s: 2592001\n", "retention.row_days: expected at least callback_max_age_s"),
+        (
+            account_yaml(welcome="{interval_h: 9601}"),
+            "retention.row_days: expected at least welcome.interval_h of account wecom-main (defaults)",
+        ),
     ],
 )
 def test_problems_name_field_and_line(tmp_path: Path, text: str, told: str) -> None:
