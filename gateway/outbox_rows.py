@@ -10,11 +10,13 @@ from agent.protocol import Reply, ReplyKind, ReplySource
 from config.ports import Draft
 from gateway.channel import Channel, Part
 from gateway.rendering import safe_line
-from gateway.texts import CONTINUE_HINT, OFFER, about
+from gateway.texts import CONTINUE_HINT, OFFER, QUESTION_CHARS, about, quote
 
 _MARKUP = str.maketrans("", "", "*_`#~<>[]|\\")
 _TAIL_CHARS = 60
 _LABEL_KINDS = frozenset({"text", "markdown"})
+_LABEL_CHARS = (QUESTION_CHARS, 8, 3)
+"""How much of the question a late label quotes, and how little where the answer leaves no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +39,27 @@ def reply_of(draft: Draft) -> Reply:
 
 
 def render_draft(channel: Channel, draft: Draft) -> Pages:
-    """Render a draft into platform parts. The split leaves room for the late label, so labelling never changes the cut."""
-    reply = reply_of(draft)
-    plain = tuple(channel.render(reply))
-    line = about(_plain_label(draft.label)) if draft.label and draft.kind in _LABEL_KINDS and draft.text else None
-    if line is None or not plain:
+    """Render a draft into platform parts. What is one message stays one: near the limit the late label is shorter, or left
+    out. A longer text is split with room for the label, so labelling never changes the cut."""
+    plain = tuple(channel.render(reply_of(draft)))
+    if not plain or not draft.label or not draft.text or draft.kind not in _LABEL_KINDS:
         return Pages(plain, None)
-    late = tuple(channel.render(replace(reply, text=f"{line}\n{draft.text}")))
-    if not late or line not in late[0].text:
+    label = _plain_label(draft.label)
+    if len(plain) == 1:
+        tries = (_labelled(channel, draft, about(quote(label, chars))) for chars in _LABEL_CHARS)
+        return Pages(plain, next((late[0] for late in tries if len(late) == 1), None))
+    line = about(label)
+    late = _labelled(channel, draft, line)
+    if not late:
         return Pages(plain, None)
-    if len(late) == len(plain) == 1:
-        return Pages(plain, late[0])
     first = reword(channel, late[0], late[0].text.replace(f"{line}\n", "", 1))
     return Pages((first or late[0], *late[1:]), late[0])
+
+
+def _labelled(channel: Channel, draft: Draft, line: str) -> tuple[Part, ...]:
+    """The draft's parts below the line that names its question; none where the renderer does not show the line as it is."""
+    parts = tuple(channel.render(replace(reply_of(draft), text=f"{line}\n{draft.text}")))
+    return parts if parts and line in parts[0].text else ()
 
 
 def _plain_label(label: str) -> str:

@@ -84,10 +84,7 @@ async def test_fmt_08_four_thousand_characters_are_all_accepted(stack: Stack) ->
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
 async def test_fmt_09_the_boundary(stack: Stack, over: int) -> None:
-    """FMT-09: 2047 and 2048 bytes are one pushed message, 2049 are two; an answer in the response is whole and fits too.
-
-    An answer leaves room for the line that names its question, so near the limit it may be two.
-    """
+    """FMT-09: 2047 and 2048 bytes are one message, 2049 are two, pushed and as an answer in the response."""
     text = "a" * (LIMIT + over)
     await push(stack, "wecom-main", ["lisi"], text, "k")
     pushed = await everything(stack, OTHER_MEMBER, 1 if over <= 0 else 2)
@@ -99,7 +96,9 @@ async def test_fmt_09_the_boundary(stack: Stack, over: int) -> None:
         return joined(await stack.texts(*MEMBER)) == text
 
     await stack.until(whole)
-    assert max(len(message.encode()) for message in await stack.texts(*MEMBER)) <= LIMIT
+    answers = await stack.texts(*MEMBER)
+    assert len(answers) == (1 if over <= 0 else 2)
+    assert max(len(message.encode()) for message in answers) <= LIMIT
 
 
 @pytest.mark.parametrize("errcode", [45002, 40058, 99999])
