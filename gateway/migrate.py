@@ -19,7 +19,7 @@ from config.database import postgres_url
 from config.errors import DatabaseBusy, DatabaseNewer
 from config.logging import get_logger, log
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Every revision this code knows, oldest first."""
 
 HEAD = REVISIONS[-1]

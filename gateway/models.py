@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Index
+from sqlalchemy import BigInteger, Column, Index, text
 from sqlmodel import Field, SQLModel
 
 from config.columns import bytes_column, json_column, ms_column, rows_end, rows_stay, seq_column, text_column
@@ -52,6 +52,13 @@ class Inbound(SQLModel, table=True):
     finished_at_ms: int | None = Field(default=None, sa_column=ms_column())
 
 
+def _due_index(name: str, kind: str) -> Index:
+    """Rows that wait to be sent, by account and moment. Queries must write these very conditions, with literals; ``status``
+    stands in front only because SQLite would otherwise prefer an index that begins with it."""
+    where = text(f"status = 'pending' AND {kind}")
+    return Index(name, "status", "account_id", "next_attempt_at_ms", sqlite_where=where, postgresql_where=where)
+
+
 class OutboxMessage(SQLModel, table=True):
     """One part of one message to somebody. ``group_id`` ties parts; the head of line goes first per conversation.
 
@@ -63,6 +70,8 @@ class OutboxMessage(SQLModel, table=True):
     __table_args__ = (
         Index("ix_outbox_line", "conversation_id", "status", "seq"),
         Index("ix_outbox_due", "status", "next_attempt_at_ms"),
+        _due_index("ix_outbox_due_answers", "cause <> 'push'"),
+        _due_index("ix_outbox_due_pushes", "cause = 'push'"),
         Index("ix_outbox_group", "group_id", "part"),
         Index("ix_outbox_sent", "conversation_id", "sent_at_ms"),
         Index("ix_outbox_cause", "cause_id", "seq"),

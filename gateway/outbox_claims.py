@@ -5,9 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from config.lease import TTL_MS, is_free
 from config.lease import claim as lease_claim
@@ -60,13 +76,34 @@ class Hold:
 Gate = Callable[[Connection, Mapping[str, Any]], Hold | None]
 
 
-def _unblocked(now_ms: int) -> ColumnElement[bool]:
+def _unblocked(now_ms: BindParameter[int]) -> ColumnElement[bool]:
     """Nothing earlier in this conversation is on its way (N-06: scheduled, parked and settled rows make nobody wait)."""
     earlier = ROWS.alias("earlier")
     arrived = or_(earlier.c.not_before_ms.is_(None), earlier.c.not_before_ms <= now_ms)
     counts = or_(earlier.c.group_id == ROWS.c.group_id, and_(earlier.c.attempts <= _ORDERLY_ATTEMPTS, arrived))
     same_line = and_(earlier.c.conversation_id == ROWS.c.conversation_id, earlier.c.status.in_(LIVE), earlier.c.seq < ROWS.c.seq)
     return ~exists(select(earlier.c.seq).where(same_line, counts))
+
+
+def _next_account(kind: ColumnElement[bool]) -> Select[Any]:
+    """The account after another one with pending rows of this kind: one step in the index, however many rows it has."""
+    return select(func.min(ROWS.c.account_id)).where(_PENDING, kind, ROWS.c.account_id > bindparam("after"))
+
+
+def _heads(kind: ColumnElement[bool]) -> Select[Any]:
+    """The due heads of line of one account, oldest first."""
+    now_ms = bindparam("now", type_=BigInteger)
+    mine = and_(_PENDING, kind, ROWS.c.account_id == bindparam("account"), ROWS.c.next_attempt_at_ms <= now_ms)
+    oldest = select(ROWS).where(mine, _unblocked(now_ms)).order_by(ROWS.c.next_attempt_at_ms).limit(bindparam("most"))
+    return oldest.with_for_update(skip_locked=True)
+
+
+_PENDING = ROWS.c.status == literal_column("'pending'")
+_KINDS = tuple(
+    (_next_account(kind), _heads(kind))
+    for kind in (ROWS.c.cause != literal_column("'push'"), ROWS.c.cause == literal_column("'push'"))
+)
+"""Answers, then pushes. Written with literals: by them the partial indexes on what is due are found."""
 
 
 def has_due(connection: Connection, now_ms: int) -> bool:
@@ -76,18 +113,22 @@ def has_due(connection: Connection, now_ms: int) -> bool:
 
 
 def due_heads(connection: Connection, now_ms: int, limit: int, without: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The due heads of line, answers to people before pushes, oldest first, less those of the accounts ``without``."""
-    due = and_(ROWS.c.status == "pending", ROWS.c.next_attempt_at_ms <= now_ms)
-    if without:
-        due = and_(due, ROWS.c.account_id.not_in(without))
+    """The due heads of line, answers to people before pushes, oldest first, less those of the accounts ``without``.
+
+    Account by account, so that the long list of one that is passed over is not walked for the others' sake.
+    """
     found: list[dict[str, Any]] = []
-    for kind in (ROWS.c.cause != "push", ROWS.c.cause == "push"):
+    for next_account, heads in _KINDS:
         if len(found) >= limit:
             break
-        query = select(ROWS).where(due, kind, _unblocked(now_ms)).order_by(ROWS.c.next_attempt_at_ms).limit(limit - len(found))
-        if connection.dialect.name == "postgresql":
-            query = query.with_for_update(skip_locked=True)
-        found += [dict(row) for row in connection.execute(query).mappings()]
+        rows: list[RowMapping] = []
+        account: str | None = ""
+        while account := connection.execute(next_account, {"after": account}).scalar():
+            if account not in without:
+                given = {"account": account, "now": now_ms, "most": limit - len(found)}
+                rows += connection.execute(heads, given).mappings()
+        rows.sort(key=itemgetter("next_attempt_at_ms"))
+        found += [dict(row) for row in rows[: limit - len(found)]]
     return found
 
 

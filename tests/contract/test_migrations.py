@@ -73,16 +73,19 @@ async def test_processes_that_migrate_at_once_all_succeed(url: str) -> None:
     assert await read(url, differences) == []
 
 
-def test_from_an_old_file(tmp_path: Path) -> None:
+def test_from_an_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that an earlier version wrote, with its tables of revision 0001 and a row in them, opens and keeps the row."""
     path = tmp_path / "old.db"
-    migrate.upgrade(f"sqlite:///{path}")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrate, "HEAD", "0001")
+        migrate.upgrade(f"sqlite:///{path}")
     connection = sqlite3.connect(path)
     connection.execute("INSERT INTO account_state (account_id, tenant_id, capability) VALUES ('a', 't', 'push')")
-    connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.commit()
+    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
     connection.close()
     assert migrate.upgrade(f"sqlite:///{path}") == "0001"
+    assert asyncio.run(read(f"sqlite:///{path}", differences)) == []
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT capability FROM account_state").fetchall() == [("push",)]
     connection.close()
