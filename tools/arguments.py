@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools import texts
-from tools.schema_rules import Problem
+from tools.schema_run import Problem
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32

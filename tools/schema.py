@@ -8,43 +8,39 @@ these, and wrapping it would be longer than this file. The keywords are those of
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
+from urllib.parse import unquote
 
 from tools.schema_nodes import (
     Node,
-    ObjectRule,
     all_rule,
     choice_rule,
     contains_rule,
-    extra_rule,
+    fields_rule,
     if_rule,
+    is_array,
+    is_object,
     items_rule,
     names_rule,
     needs_rule,
+    never_rule,
     not_rule,
-    plain,
-    properties_rule,
+    rest_rule,
     unique_rule,
     when_rule,
 )
-from tools.schema_rules import (
-    Path,
-    Problem,
-    Rule,
-    Run,
-    SchemaError,
-    TooComplex,
-    compile_pattern,
-    read_types,
-    size_rule,
-    value_rules,
-)
+from tools.schema_patterns import BadPattern, compile_pattern
+from tools.schema_rules import BadKeyword, Rule, SchemaError, count, listed, mapping, read_types, size_rule, value_rules
+from tools.schema_run import Path, Problem, Run, TooComplex
 
 __all__ = ["Checker", "Problem", "SchemaError", "compile_schema"]
 
 _MAX_SCHEMA_DEPTH = 100
+_MAX_NODES = 20_000
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_COMBINING = frozenset({*_REFERENCES, "allOf", "anyOf", "oneOf", "if", "contains"})
 
 
 class Checker:
@@ -61,187 +57,214 @@ class Checker:
     def examine(self, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
         """The arguments as the tool gets them (nulls of optional fields dropped, 3.0 given as 3 where an integer is
         asked for; otherwise untouched) and every problem."""
-        if not isinstance(arguments, Mapping):
-            run = Run()
-            run.add((), "not_an_object")
-            return {}, run.problems
         run = Run()
-        cleaned: dict[str, Any] = dict(arguments)
+        if not isinstance(arguments, Mapping):
+            run.add((), "not_an_object")
+            return {}, run.problems()
+        cleaned = dict(arguments)
         try:
-            self._root.apply(cleaned, (), run, always_closed=True)
+            run = self._run(cleaned)
             if run.dropped or run.integral:
-                cleaned = _clean(cleaned, run)
-                run = Run()
-                self._root.apply(cleaned, (), run, always_closed=True)
+                cleaned = _clean(cleaned, (), run)
+                run = self._run(cleaned)
         except (TooComplex, RecursionError):
             run = Run()
             run.add((), "too_complex")
-        return cleaned, _without_repeats(run.problems)
+        return cleaned, run.problems()
+
+    def _run(self, arguments: dict[str, Any]) -> Run:
+        run = Run()
+        run.fields_at((), arguments).declared = True  # a call has no fields but those its tool names
+        self._root.apply(arguments, (), run)
+        run.close()
+        return run
 
 
 def compile_schema(schema: Mapping[str, Any] | bool | None) -> Checker:
-    """Compile a tool's parameter schema once. Raises SchemaError for what can never be checked (remote or missing $ref,
-    unknown types, broken patterns), so a bad tool is found at start."""
-    given: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
-    compiler = _Compiler(given)
-    root = compiler.compile(given, 0)
+    """Compile a tool's parameter schema once (None: it takes no arguments). Raises SchemaError, saying where, for what can
+    never be checked: remote or missing $ref, unknown types, broken patterns, keywords of the wrong form, endless depth or
+    size. So a bad tool is found at start."""
+    try:
+        root = _Compiler({} if schema is None else schema).root()
+    except RecursionError:
+        raise SchemaError("the schema is nested too deep") from None
     if root.types is None:
         root.types = frozenset({"object"})
+    if "object" not in root.types:
+        raise SchemaError("the parameters must be an object")
     return Checker(root)
 
 
-def _clean(value: dict[str, Any], run: Run) -> dict[str, Any]:
-    cleaned = copy.deepcopy(value)
-    for path in run.integral:
-        holder = _holder(cleaned, path)
-        if holder is not None and isinstance(holder[path[-1]], float):
-            holder[path[-1]] = int(holder[path[-1]])
-    for path in sorted(set(run.dropped), key=len, reverse=True):
-        holder = _holder(cleaned, path)
-        if isinstance(holder, dict):
-            holder.pop(path[-1], None)
-    return cleaned
-
-
-def _holder(value: Any, path: Path) -> Any:
-    for part in path[:-1]:
-        value = value[part]
-    return value if path else None
-
-
-def _without_repeats(problems: list[Problem]) -> list[Problem]:
-    return list(dict.fromkeys(problems))
+def _clean(value: Any, path: Path, run: Run) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: item for name, item in value.items() if (*path, name) not in run.dropped}
+        return {name: _clean(item, (*path, name), run) for name, item in kept.items()}
+    if is_array(value):
+        return [_clean(item, (*path, index), run) for index, item in enumerate(value)]
+    return int(value) if path in run.integral and isinstance(value, float) else value
 
 
 class _Compiler:
-    """Turns schemas into nodes; every ``$ref`` target is compiled once, so recursion in the schema ends."""
+    """Turns schemas into nodes. Every ``$ref`` target is compiled once and by itself, so recursion in the schema ends."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
         self._by_pointer: dict[str, Node] = {}
+        self._owed: list[str] = []
+        self._nodes = 0
 
-    def compile(self, schema: Any, depth: int) -> Node:
+    def root(self) -> Node:
+        root = self._compile(self._schema, ())
+        while self._owed:
+            pointer = self._owed.pop()
+            self._fill(self._by_pointer[pointer], self._target(pointer), (pointer,))
+        return root
+
+    def _compile(self, schema: Any, where: Path) -> Node:
         node = Node()
-        self._fill(node, schema, depth)
+        self._fill(node, schema, where)
         return node
 
-    def _fill(self, node: Node, schema: Any, depth: int) -> None:
-        if depth > _MAX_SCHEMA_DEPTH:
+    def _fill(self, node: Node, schema: Any, where: Path) -> None:
+        self._nodes += 1
+        if len(where) > _MAX_SCHEMA_DEPTH:
             raise SchemaError("the schema is nested too deep")
+        if self._nodes > _MAX_NODES:
+            raise SchemaError("the schema is too large")
         if schema is False:
-            node.rules.append(lambda value, path, run: run.add(path, "never"))
+            node.rules.append(never_rule)
+        if schema is None or isinstance(schema, bool):
             return
-        if schema is True or schema is None:
-            return
-        if not isinstance(schema, Mapping):
-            raise SchemaError(f"a schema must be an object, not {type(schema).__name__}")
-        node.types = read_types(schema)
-        node.rules.extend(value_rules(schema))
-        node.rules.extend(self._array_rules(schema, depth + 1))
-        node.object_rules.extend(self._object_rules(schema, depth + 1))
-        node.object_rules.extend(self._combining_rules(schema, depth + 1))
+        try:
+            if not isinstance(schema, Mapping):
+                raise BadKeyword(f"a schema must be an object, not {type(schema).__name__}")
+            node.types = read_types(schema)
+            node.rules += value_rules(schema, node.types)
+            node.rules += self._array_rules(schema, where)
+            node.rules += self._object_rules(schema, where)
+            node.rules += self._combining_rules(schema, where)
+            if "additionalProperties" not in schema and isinstance(rest := schema.get("unevaluatedProperties"), (bool, Mapping)):
+                node.rules.append(rest_rule(self._or_flag(rest, (*where, "unevaluatedProperties"))))
+        except (BadKeyword, BadPattern) as error:
+            raise SchemaError(f"{'/'.join(map(str, where)) or 'the schema'}: {error}"[:300]) from None
+
+    def _or_flag(self, schema: Any, where: Path) -> Node | bool:
+        return schema if isinstance(schema, bool) else self._compile(schema, where)
+
+    def _all(self, schema: Mapping[str, Any], key: str, where: Path) -> list[Node]:
+        return [self._compile(item, (*where, f"{key}/{index}")) for index, item in enumerate(listed(schema, key) or ())]
+
+    def _named(self, schema: Mapping[str, Any], key: str, where: Path) -> dict[str, Node]:
+        return {name: self._compile(item, (*where, f"{key}/{name}")) for name, item in mapping(schema, key).items()}
 
     # references ------------------------------------------------------------------------------------------------------
-    def _reference(self, pointer: Any, depth: int) -> Node:
+    def _reference(self, pointer: Any) -> Node:
         if not isinstance(pointer, str) or not pointer.startswith("#"):
-            raise SchemaError("a $ref may only point inside the same schema")
+            raise BadKeyword("a $ref may only point inside the same schema")
         if pointer not in self._by_pointer:
-            node = self._by_pointer[pointer] = Node()
-            self._fill(node, self._target(pointer), depth)
+            self._by_pointer[pointer] = Node()
+            self._owed.append(pointer)
         return self._by_pointer[pointer]
 
     def _target(self, pointer: str) -> Any:
-        target: Any = self._root
-        for part in pointer[1:].split("/")[1:] if pointer.startswith("#/") else ():
-            key = part.replace("~1", "/").replace("~0", "~").replace("%25", "%")
-            try:
-                target = target[int(key)] if isinstance(target, list) else target[key]
-            except (KeyError, IndexError, ValueError, TypeError):
-                raise SchemaError(f"$ref {pointer} points nowhere") from None
-        if pointer not in ("#",) and not pointer.startswith("#/"):
-            target = _find_anchor(self._root, pointer[1:], 0)
-            if target is None:
-                raise SchemaError(f"$ref {pointer} points nowhere")
+        name = unquote(pointer[1:])
+        try:
+            if name and not name.startswith("/"):
+                return self._anchors[name]
+            target = self._schema
+            for part in name.split("/")[1:]:
+                key = part.replace("~1", "/").replace("~0", "~")
+                target = target[int(key) if is_array(target) and key.isdecimal() else key]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise SchemaError(f"$ref {pointer[:200]} points nowhere") from None
         return target
 
+    @cached_property
+    def _anchors(self) -> dict[str, Any]:
+        return {
+            part[key]: part
+            for part in _parts(self._schema)
+            for key in ("$dynamicAnchor", "$anchor")
+            if isinstance(part.get(key), str)
+        }
+
     # arrays ----------------------------------------------------------------------------------------------------------
-    def _array_rules(self, schema: Mapping[str, Any], depth: int) -> list[Rule]:
-        rules: list[Rule] = []
-        items = schema.get("items")
-        first = items if isinstance(items, list) else schema.get("prefixItems", [])
-        rest = schema.get("additionalItems") if isinstance(items, list) else items
-        rest = schema.get("unevaluatedItems") if rest is None else rest
-        if first or rest is not None:
-            heads = [self.compile(item, depth) for item in first]
-            rules.append(items_rule(heads, None if rest is None else self.compile(rest, depth)))
+    def _array_rules(self, schema: Mapping[str, Any], where: Path) -> Iterator[Rule]:
+        by_place = is_array(schema.get("items"))  # up to draft 2019-09
+        heads = self._all(schema, "items" if by_place else "prefixItems", where)
+        key = "additionalItems" if by_place else "items"
+        if schema.get(key) is None and schema.get("unevaluatedItems") is not None:
+            key = "unevaluatedItems"
+            if _COMBINING & schema.keys():
+                raise BadKeyword("unevaluatedItems beside other schemas of the same list is not supported")
+        rest = None if schema.get(key) is None else self._compile(schema[key], (*where, key))
+        if heads or rest is not None:
+            yield items_rule(heads, rest)
         for key, code, least in (("minItems", "min_items", True), ("maxItems", "max_items", False)):
-            if isinstance(schema.get(key), int):
-                rules.append(size_rule(code, schema[key], list, least=least))
+            if (limit := count(schema, key)) is not None:
+                yield size_rule(code, limit, is_array, least=least)
         if schema.get("uniqueItems") is True:
-            rules.append(unique_rule)
+            yield unique_rule
         if "contains" in schema:
-            least, most = schema.get("minContains", 1), schema.get("maxContains")
-            rules.append(contains_rule(self.compile(schema["contains"], depth), least, most))
-        return rules
+            fewest, most = count(schema, "minContains"), count(schema, "maxContains")
+            yield contains_rule(self._compile(schema["contains"], (*where, "contains")), 1 if fewest is None else fewest, most)
 
     # objects ---------------------------------------------------------------------------------------------------------
-    def _object_rules(self, schema: Mapping[str, Any], depth: int) -> list[ObjectRule]:
-        rules: list[ObjectRule] = []
-        properties = schema.get("properties") or {}
-        if not isinstance(properties, Mapping):
-            raise SchemaError("properties must be an object")
-        required = _required_names(schema, properties)
-        nodes = {str(name): self.compile(sub, depth) for name, sub in properties.items()}
-        patterns = [(compile_pattern(p), self.compile(s, depth)) for p, s in (schema.get("patternProperties") or {}).items()]
-        rules.append(properties_rule(nodes, patterns, required))
-        extra = schema.get("additionalProperties", schema.get("unevaluatedProperties"))
-        if extra is not None or properties or patterns:
-            known_here = "additionalProperties" in schema
-            extra_node = self.compile(extra, depth) if isinstance(extra, Mapping) else None
-            rules.append(extra_rule(extra, extra_node, set(nodes), [p for p, _ in patterns], only_here=known_here))
+    def _object_rules(self, schema: Mapping[str, Any], where: Path) -> Iterator[Rule]:
+        extra = schema.get("additionalProperties")
+        yield fields_rule(
+            self._named(schema, "properties", where),
+            [(compile_pattern(pattern), node) for pattern, node in self._named(schema, "patternProperties", where).items()],
+            _required_names(schema),
+            None if extra is None else self._or_flag(extra, (*where, "additionalProperties")),
+        )
         for key, code, least in (("minProperties", "min_properties", True), ("maxProperties", "max_properties", False)):
-            if isinstance(schema.get(key), int):
-                rules.append(plain(size_rule(code, schema[key], dict, least=least)))
+            if (limit := count(schema, key)) is not None:
+                yield size_rule(code, limit, is_object, least=least)
         if "propertyNames" in schema:
-            rules.append(plain(names_rule(self.compile(schema["propertyNames"], depth))))
+            yield names_rule(self._compile(schema["propertyNames"], (*where, "propertyNames")))
         for key in ("dependentRequired", "dependentSchemas", "dependencies"):
-            for name, needs in (schema.get(key) or {}).items():
-                rules.append(needs_rule(name, needs) if isinstance(needs, list) else when_rule(name, self.compile(needs, depth)))
-        return rules
+            for name, needs in mapping(schema, key).items():
+                if is_array(needs):
+                    yield needs_rule(name, [str(other) for other in needs])
+                else:
+                    yield when_rule(name, self._compile(needs, (*where, f"{key}/{name}")))
 
     # combinations ----------------------------------------------------------------------------------------------------
-    def _combining_rules(self, schema: Mapping[str, Any], depth: int) -> list[ObjectRule]:
-        rules: list[ObjectRule] = []
-        for key in ("$ref", "$dynamicRef"):
+    def _combining_rules(self, schema: Mapping[str, Any], where: Path) -> Iterator[Rule]:
+        for key in _REFERENCES:
             if key in schema:
-                rules.append(all_rule([self._reference(schema[key], depth)]))
-        if isinstance(schema.get("allOf"), list):
-            rules.append(all_rule([self.compile(item, depth) for item in schema["allOf"]]))
-        for key, only_one in (("anyOf", False), ("oneOf", True)):
-            if isinstance(schema.get(key), list) and schema[key]:
-                rules.append(choice_rule([self.compile(item, depth) for item in schema[key]], only_one=only_one))
+                yield all_rule([self._reference(schema[key])])
+        for key in ("allOf", "anyOf", "oneOf"):
+            if schema.get(key) is None:
+                continue
+            nodes = self._all(schema, key, where)
+            if not nodes:
+                raise BadKeyword(f"{key} must name a schema")
+            yield all_rule(nodes) if key == "allOf" else choice_rule(nodes, only_one=key == "oneOf")
         if "not" in schema:
-            rules.append(not_rule(self.compile(schema["not"], depth)))
+            yield not_rule(self._compile(schema["not"], (*where, "not")))
         if "if" in schema:
-            parts = [self.compile(schema.get(key, True), depth) for key in ("if", "then", "else")]
-            rules.append(if_rule(*parts))
-        return rules
+            condition, then, otherwise = (self._compile(schema.get(key, True), (*where, key)) for key in ("if", "then", "else"))
+            yield if_rule(condition, then, otherwise)
 
 
-def _find_anchor(schema: Any, name: str, depth: int) -> Any:
-    if depth > _MAX_SCHEMA_DEPTH:
-        return None
-    if isinstance(schema, Mapping):
-        if name in (schema.get("$anchor"), schema.get("$dynamicAnchor")):
-            return schema
-        schema = list(schema.values())
-    if isinstance(schema, list):
-        return next((hit for item in schema if (hit := _find_anchor(item, name, depth + 1)) is not None), None)
-    return None
-
-
-def _required_names(schema: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
+def _required_names(schema: Mapping[str, Any]) -> list[str]:
     given = schema.get("required")
-    names = [str(name) for name in given] if isinstance(given, list) else []
-    flagged = [str(name) for name, sub in properties.items() if isinstance(sub, Mapping) and sub.get("required") is True]
-    return list(dict.fromkeys(names + flagged))  # draft 3 flags the field itself
+    names = [] if isinstance(given, bool) else listed(schema, "required") or []
+    flagged = [
+        name for name, sub in mapping(schema, "properties").items() if isinstance(sub, Mapping) and sub.get("required") is True
+    ]
+    return list(dict.fromkeys([*map(str, names), *flagged]))  # draft 3 flags the field itself
+
+
+def _parts(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in a schema."""
+    ahead = [schema]
+    while ahead:
+        part = ahead.pop()
+        if isinstance(part, Mapping):
+            yield part
+            ahead += part.values()
+        elif is_array(part):
+            ahead += part

@@ -2,139 +2,111 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from tools import texts
-from tools.schema_rules import Matcher, Path, Rule, Run, TooComplex, canonical, fits_type, show_path, type_name
+from tools.schema_patterns import Matcher
+from tools.schema_rules import Rule, canonical, fits_type, type_name
+from tools.schema_run import Path, Run, TooComplex
 
 _MAX_DEPTH = 64
-_GUESSES = 20
-"""So many unknown names get the nearest known one; nobody reads more, and each costs."""
-_NAME_CHARS = 200
-
-
-@dataclass(slots=True)
-class Seen:
-    """Which fields of one object some schema has spoken for. ``declared``: fields are listed, so the object is closed."""
-
-    names: set[str] = field(default_factory=set)
-    declared: bool = False
-    everything: bool = False
-
-    def merge(self, other: Seen) -> None:
-        self.names |= other.names
-        self.declared |= other.declared
-        self.everything |= other.everything
-
-
-ObjectRule = Callable[[Any, Path, Run, Seen], None]
+_NULL = frozenset({"null"})
 
 
 class Node:
     """One compiled schema."""
 
-    __slots__ = ("object_rules", "rules", "types")
+    __slots__ = ("rules", "types")
 
     def __init__(self) -> None:
         self.types: frozenset[str] | None = None
         self.rules: list[Rule] = []
-        self.object_rules: list[ObjectRule] = []
 
-    def apply(self, value: Any, path: Path, run: Run, *, closed: bool = True, always_closed: bool = False) -> Seen:
-        """Check one value. ``closed``: this is the whole schema of the value, so unknown fields are looked for."""
+    def apply(self, value: Any, path: Path, run: Run) -> None:
+        """Check one value. Raises TooComplex when the check has gone too deep or on too long."""
         run.step()
         if len(path) > _MAX_DEPTH:
             raise TooComplex
-        seen = Seen(declared=always_closed)
-        if self.types is not None and not fits_type(value, self.types):
-            expected = "或".join(texts.TYPE_WORDS[name] for name in sorted(self.types))
-            run.add(path, "type", expected=expected, given=texts.TYPE_WORDS.get(type_name(value), type_name(value)))
-            seen.everything = True
-            return seen
-        if self.types is not None and isinstance(value, float) and "integer" in self.types and "number" not in self.types:
-            run.integral.append(path)
+        if self.types is not None:
+            if not fits_type(value, self.types):
+                expected = "或".join(texts.TYPE_WORDS[name] for name in sorted(self.types))
+                run.add(path, "type", expected=expected, given=texts.TYPE_WORDS.get(type_name(value), type_name(value)))
+                return
+            if isinstance(value, float) and "integer" in self.types and "number" not in self.types:
+                run.integral.add(path)
         for rule in self.rules:
             rule(value, path, run)
-        for object_rule in self.object_rules:
-            object_rule(value, path, run, seen)
-        if closed and isinstance(value, Mapping) and seen.declared and not seen.everything:
-            _report_unknown(value, path, run, seen.names)
-        return seen
+
+    def fits(self, value: Any, path: Path, run: Run) -> Run | None:
+        """The branch of the run in which this schema fits the value, or None."""
+        branch = run.fork()
+        self.apply(value, path, branch)
+        return None if branch.found else branch
 
 
-def _report_unknown(value: Mapping[str, Any], path: Path, run: Run, names: set[str]) -> None:
-    free = sorted(names - value.keys()) or sorted(names)
-    for name in value:
-        if name not in names:
-            guess = len(run.problems) < _GUESSES and len(str(name)) <= _NAME_CHARS
-            near = difflib.get_close_matches(str(name), free, 1, 0.6) if guess else []
-            suggestion = texts.SUGGEST_NAME.format(name=near[0]) if near else None
-            if suggestion is None and names:
-                suggestion = texts.SUGGEST_VALUES.format(values="、".join(sorted(names)[:20]))
-            run.add((*path, str(name)), "unknown_field", suggestion=suggestion)
+# objects -------------------------------------------------------------------------------------------------------------
+def is_object(value: Any) -> bool:
+    """Whether a value is a JSON object."""
+    return isinstance(value, Mapping)
 
 
-def plain(rule: Rule) -> ObjectRule:
-    """A rule that speaks for no field."""
-    return lambda value, path, run, seen: rule(value, path, run)
+def fields_rule(
+    nodes: dict[str, Node], patterns: list[tuple[Matcher, Node]], required: list[str], extra: Node | bool | None
+) -> Rule:
+    """Fields listed by name or pattern, those that must be there, and the others: ``extra`` refuses them, lets them in or
+    checks them; None leaves them to the other schemas of the same object."""
 
+    def named(name: str, run: Run) -> list[Node]:
+        found = [nodes[name]] if name in nodes else []
+        return found + [node for matches, node in patterns if matches(str(name), run)]
 
-def properties_rule(nodes: dict[str, Node], patterns: list[tuple[Matcher, Node]], required: list[str]) -> ObjectRule:
-    """Fields listed by name or pattern, and those that must be there."""
-
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
+    def check(value: Any, path: Path, run: Run) -> None:
         if not isinstance(value, Mapping):
             return
+        fields = run.fields_at(path, value)
+        fields.declared |= extra is False or bool(nodes or patterns)
+        fields.opened |= extra is True or isinstance(extra, Node)
+        known = {*nodes, *required}
         for name in required:
             if name not in value:
                 run.add((*path, name), "missing")
-        seen.names |= nodes.keys() | set(required)
         for name, item in value.items():
-            if name in nodes:
-                _apply_field(nodes[name], item, (*path, name), run, optional=name not in required)
-            for matches, node in patterns:
-                if run.matches(matches, str(name)):
-                    seen.names.add(name)
-                    _apply_field(node, item, (*path, name), run, optional=name not in required)
+            found = named(name, run)
+            if found:
+                known.add(name)
+            elif isinstance(extra, Node):
+                extra.apply(item, (*path, str(name)), run)
+            for node in found:
+                _apply_field(node, item, (*path, name), run, optional=name not in required)
+        fields.names |= known
+        if extra is False:
+            run.refuse_others(path, value, known)
 
     return check
 
 
 def _apply_field(node: Node, item: Any, path: Path, run: Run, *, optional: bool) -> None:
     if item is None and optional:
-        branch = run.fork()
-        node.apply(item, path, branch)
-        if branch.problems:
-            run.dropped.append(path)
+        if node.fits(item, path, run) is None:
+            run.dropped.add(path)
         return
     node.apply(item, path, run)
 
 
-def extra_rule(
-    extra: Any,
-    node: Node | None,
-    names: set[str],
-    patterns: list[Matcher],
-    *,
-    only_here: bool,
-) -> ObjectRule:
-    """What happens to fields that are not listed: refused unless the schema opens the object."""
+def rest_rule(rest: Node | bool) -> Rule:
+    """unevaluatedProperties: the fields that no schema of this object has spoken for so far; must be its last rule."""
 
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
+    def check(value: Any, path: Path, run: Run) -> None:
         if not isinstance(value, Mapping):
             return
-        if extra is None or extra is False:
-            seen.declared = True
-            if only_here and extra is False:
-                _report_unknown(value, path, run, names | {n for n in value if any(run.matches(m, str(n)) for m in patterns)})
-            return
-        seen.everything = True
-        for name, item in value.items() if node is not None else ():
-            if node is not None and name not in names and not any(run.matches(one, str(name)) for one in patterns):
-                node.apply(item, (*path, str(name)), run)
+        fields = run.fields_at(path, value)
+        fields.declared |= rest is False
+        if isinstance(rest, Node) and not fields.opened:
+            for name, item in value.items():
+                if name not in fields.names:
+                    rest.apply(item, (*path, str(name)), run)
+        fields.opened |= rest is not False
 
     return check
 
@@ -149,35 +121,39 @@ def names_rule(node: Node) -> Rule:
     return check
 
 
-def needs_rule(name: str, needs: list[Any]) -> ObjectRule:
+def needs_rule(name: str, needs: list[str]) -> Rule:
     """dependentRequired: a field that calls for others."""
 
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
+    def check(value: Any, path: Path, run: Run) -> None:
         if isinstance(value, Mapping) and name in value:
             for other in needs:
                 if other not in value:
-                    run.add((*path, str(other)), "dependency", given=name)
+                    run.add((*path, other), "dependency", given=name)
 
     return check
 
 
-def when_rule(name: str, node: Node) -> ObjectRule:
+def when_rule(name: str, node: Node) -> Rule:
     """dependentSchemas: a field that calls for a whole schema."""
 
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
+    def check(value: Any, path: Path, run: Run) -> None:
         if isinstance(value, Mapping) and name in value:
-            seen.merge(node.apply(value, path, run, closed=False))
+            node.apply(value, path, run)
 
     return check
+
+
+# arrays --------------------------------------------------------------------------------------------------------------
+def is_array(value: Any) -> bool:
+    """Whether a value is a JSON array."""
+    return isinstance(value, (list, tuple))
 
 
 def items_rule(heads: list[Node], rest: Node | None) -> Rule:
     """Items by position, then the rest."""
 
     def check(value: Any, path: Path, run: Run) -> None:
-        if not isinstance(value, (list, tuple)):
-            return
-        for index, item in enumerate(value):
+        for index, item in enumerate(value if is_array(value) else ()):
             node = heads[index] if index < len(heads) else rest
             if node is not None:
                 node.apply(item, (*path, index), run)
@@ -187,7 +163,7 @@ def items_rule(heads: list[Node], rest: Node | None) -> Rule:
 
 def unique_rule(value: Any, path: Path, run: Run) -> None:
     """uniqueItems."""
-    if isinstance(value, list) and len({canonical(item) for item in value}) != len(value):
+    if is_array(value) and len({canonical(item) for item in value}) != len(value):
         run.add(path, "unique_items")
 
 
@@ -195,99 +171,89 @@ def contains_rule(node: Node, least: int, most: int | None) -> Rule:
     """contains with its least and greatest number."""
 
     def check(value: Any, path: Path, run: Run) -> None:
-        if not isinstance(value, list):
-            return
-        count = 0
-        for index, item in enumerate(value):
-            branch = run.fork()
-            node.apply(item, (*path, index), branch)
-            count += not branch.problems
-        if count < least or (most is not None and count > most):
-            run.add(path, "contains")
+        if is_array(value):
+            found = sum(node.fits(item, (*path, index), run) is not None for index, item in enumerate(value))
+            if found < least or (most is not None and found > most):
+                run.add(path, "contains")
 
     return check
 
 
-def all_rule(nodes: list[Node]) -> ObjectRule:
+def never_rule(value: Any, path: Path, run: Run) -> None:
+    """The schema false."""
+    run.add(path, "never")
+
+
+# combinations --------------------------------------------------------------------------------------------------------
+def all_rule(nodes: list[Node]) -> Rule:
     """allOf and $ref: schemas that all apply to this same value."""
 
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
+    def check(value: Any, path: Path, run: Run) -> None:
         for node in nodes:
-            seen.merge(node.apply(value, path, run, closed=False))
+            node.apply(value, path, run)
 
     return check
 
 
-def choice_rule(nodes: list[Node], *, only_one: bool) -> ObjectRule:
-    """anyOf and oneOf. Branches are tried open; fields count as known when a fitting branch lists them."""
+def choice_rule(nodes: list[Node], *, only_one: bool) -> Rule:
+    """anyOf and oneOf: the fields that any fitting branch lists are known. Of several that fit one of, those that list
+    every field fit better."""
 
-    def fitting(value: Any, path: Path, run: Run, *, closed: bool) -> tuple[list[tuple[Run, Seen]], list[Run]]:
-        good, bad = [], []
-        for node in nodes:
-            branch = run.fork()
-            seen = node.apply(value, path, branch, closed=closed)
-            if branch.problems:
-                bad.append(branch)
-            else:
-                good.append((branch, seen))
-        return good, bad
-
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
-        good, bad = fitting(value, path, run, closed=False)
-        if not good:
-            seen.everything = True
-            _report_best(path, run, bad)
-            return
+    def check(value: Any, path: Path, run: Run) -> None:
+        tried = [(node, run.fork()) for node in nodes]
+        for node, branch in tried:
+            node.apply(value, path, branch)
+        good = [branch for _, branch in tried if not branch.found]
         if only_one and len(good) > 1:
-            closed_good, _ = fitting(value, path, run, closed=True)
-            if len(closed_good) != 1:
+            for branch in good:
+                branch.close(run)
+            if exact := [branch for branch in good if not branch.found]:
+                good = exact
+            if len(exact) != 1:
                 run.add(path, "one_of")
-            good = closed_good or good
-        for branch, branch_seen in good:
+        for branch in good:
             run.merge(branch)
-            seen.merge(branch_seen)
+        if not good:
+            if isinstance(value, Mapping):
+                run.fields_at(path, value).opened = True  # which fields it may have hangs on the branch that was meant
+            _report_best(path, run, [branch for node, branch in tried if node.types != _NULL] or [tried[0][1]])
 
     return check
 
 
 def _report_best(path: Path, run: Run, branches: list[Run]) -> None:
-    here = show_path(path)
-    inside = [branch for branch in branches if any(p.code != "type" or p.path != here for p in branch.problems)]
+    inside = [branch for branch in branches if any(one.code != "type" or one.path != path for one in branch.found)]
     if inside:
-        run.problems += min(inside, key=_distance).problems
-        return
-    expected = [branch.problems[0] for branch in branches]
-    if len(expected) == 1:
-        run.problems.append(expected[0])
+        run.found += min(inside, key=_distance).found
+    elif len(branches) == 1:
+        run.found += branches[0].found
     else:
-        run.add(path, "any_of", suggestion="；".join(problem.message for problem in expected[:4]))
+        kinds = dict.fromkeys(str(branch.found[0].words["expected"]) for branch in branches)
+        run.add(path, "any_of", hint=texts.SUGGEST_VALUES.format(values="、".join(kinds)))
 
 
 def _distance(branch: Run) -> tuple[int, int]:
     """How far a branch was meant: one whose fixed value (a discriminator) fits is nearer than any other."""
-    return sum(problem.code in ("const", "enum") for problem in branch.problems), len(branch.problems)
+    return sum(one.code in ("const", "enum") for one in branch.found), len(branch.found)
 
 
-def not_rule(node: Node) -> ObjectRule:
+def not_rule(node: Node) -> Rule:
     """not."""
 
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
-        branch = run.fork()
-        node.apply(value, path, branch, closed=False)
-        if not branch.problems:
+    def check(value: Any, path: Path, run: Run) -> None:
+        if node.fits(value, path, run) is not None:
             run.add(path, "not_allowed")
 
     return check
 
 
-def if_rule(condition: Node, then: Node, otherwise: Node) -> ObjectRule:
+def if_rule(condition: Node, then: Node, otherwise: Node) -> Rule:
     """if, then, else."""
 
-    def check(value: Any, path: Path, run: Run, seen: Seen) -> None:
-        branch = run.fork()
-        branch_seen = condition.apply(value, path, branch, closed=False)
-        if not branch.problems:
-            seen.merge(branch_seen)
-        seen.merge((otherwise if branch.problems else then).apply(value, path, run, closed=False))
+    def check(value: Any, path: Path, run: Run) -> None:
+        branch = condition.fits(value, path, run)
+        if branch is not None:
+            run.merge(branch)
+        (otherwise if branch is None else then).apply(value, path, run)
 
     return check

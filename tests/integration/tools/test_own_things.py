@@ -140,7 +140,7 @@ async def test_invented_tools_and_fields_run_nothing(office: Office) -> None:
     assert outcome.status == "invalid"
     assert "没有“region”这个参数" in outcome.summary
     assert (await office.call("todo_list", status="urgent")).summary == (
-        "「查待办」没有执行，参数不对：“status”只能是：open、done、all（可选：open、done、all）。请补充或更正。"
+        "「查待办」没有执行，参数不对：“status”只能是：open、done、all。请补充或更正。"
     )
     assert await office.database.read(lambda c: c.execute(select(_TODO)).all()) == []
 
