@@ -14,6 +14,7 @@ from config.logging import get_logger, log
 from gateway.redis_links import open_blocking, open_listener, open_redis
 
 if TYPE_CHECKING:
+    from redis.asyncio.client import PubSub
     from rq import Queue
 
 WORK_QUEUES = ("turn", "memory", "task", "knowledge")
@@ -31,6 +32,10 @@ FAILURE_TTL_S = 3600
 WAKE_TTL_S = 24 * 3600
 _RING_S = 0.95
 _TELL_EVERY_S = 10.0
+_QUIET_S = 5.0
+"""A subscription that heard nothing for so long asks whether anybody is there; nothing for as long again: the connection is
+dead, even if no packet ever said so (a firewall that forgot it, a server that fell over)."""
+
 _logger = get_logger(__name__)
 
 
@@ -77,16 +82,15 @@ class RedisBell:
 
     async def subscribe(self, prefix: str) -> AsyncIterator[tuple[str, str]]:
         """Every (channel, text) whose channel begins with ``prefix``, for ever; connects again after 0.5 s when Redis
-        goes away. After each (re)connect one ("", "") comes first: look at SQL, something may have been missed."""
+        goes away or falls silent. After each (re)connect one ("", "") comes first: look at SQL, there may be more."""
         while True:
             client = open_listener(self._url)
             try:
                 async with client.pubsub() as pubsub:
                     await pubsub.psubscribe(f"{CHANNEL}{prefix}*")
                     yield "", ""
-                    async for message in pubsub.listen():
-                        if message["type"] == "pmessage":
-                            yield _text(message["channel"]).removeprefix(CHANNEL), _text(message["data"])
+                    async for message in _messages(pubsub):
+                        yield _text(message["channel"]).removeprefix(CHANNEL), _text(message["data"])
             except Exception as error:  # noqa: BLE001 -- whatever Redis or the network did, listening goes on
                 self._tell_away(error)
             finally:
@@ -146,6 +150,20 @@ class RedisBell:
         if now - self._told_at >= _TELL_EVERY_S:
             self._told_at = now
             log(_logger, "redis.away", logging.WARNING, reason=type(error).__name__)
+
+
+async def _messages(pubsub: PubSub) -> AsyncIterator[dict[str, Any]]:
+    """Published messages as they come. Raises TimeoutError when the server no longer answers."""
+    asked = False
+    while True:
+        message = await pubsub.get_message(timeout=_QUIET_S)
+        if message is None and asked:
+            raise TimeoutError("the subscription is dead")
+        asked = message is None
+        if message is None:
+            await pubsub.ping()
+        elif message["type"] == "pmessage":
+            yield message
 
 
 def _text(value: Any) -> str:

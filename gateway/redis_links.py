@@ -23,7 +23,7 @@ def open_redis(url: str) -> aredis.Redis:
 
 
 def open_listener(url: str) -> aredis.Redis:
-    """A client for subscriptions: it may wait for a message as long as it takes."""
+    """A client for subscriptions: a read ends when its caller says so, not by the socket's limit."""
     import redis.asyncio as aredis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
