@@ -56,7 +56,7 @@ class Checker:
 
     def examine(self, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
         """The arguments as the tool gets them (nulls of optional fields dropped, 3.0 given as 3 where an integer is
-        asked for; otherwise untouched) and every problem."""
+        asked for; otherwise untouched) and every problem. What fits as it is keeps its nulls."""
         run = Run()
         if not isinstance(arguments, Mapping):
             run.add((), "not_an_object")
@@ -64,16 +64,18 @@ class Checker:
         cleaned = dict(arguments)
         try:
             run = self._run(cleaned)
-            if run.dropped or run.integral:
-                cleaned = _clean(cleaned, (), run)
+            if run.found and (dropped := self._run(cleaned, nulls_absent=True).dropped):
+                cleaned = _without(cleaned, (), dropped)
                 run = self._run(cleaned)
+            if run.integral:
+                cleaned = _whole(cleaned, (), run.integral)
         except (TooComplex, RecursionError):
             run = Run()
             run.add((), "too_complex")
         return cleaned, run.problems()
 
-    def _run(self, arguments: dict[str, Any]) -> Run:
-        run = Run()
+    def _run(self, arguments: dict[str, Any], *, nulls_absent: bool = False) -> Run:
+        run = Run(nulls_absent=nulls_absent)
         run.fields_at((), arguments).declared = True  # a call has no fields but those its tool names
         self._root.apply(arguments, (), run)
         run.close()
@@ -95,13 +97,19 @@ def compile_schema(schema: Mapping[str, Any] | bool | None) -> Checker:
     return Checker(root)
 
 
-def _clean(value: Any, path: Path, run: Run) -> Any:
+def _without(value: Any, path: Path, dropped: set[Path]) -> Any:
     if isinstance(value, Mapping):
-        kept = {name: item for name, item in value.items() if (*path, name) not in run.dropped}
-        return {name: _clean(item, (*path, name), run) for name, item in kept.items()}
+        kept = {name: item for name, item in value.items() if (*path, name) not in dropped}
+        return {name: _without(item, (*path, name), dropped) for name, item in kept.items()}
+    return [_without(item, (*path, index), dropped) for index, item in enumerate(value)] if is_array(value) else value
+
+
+def _whole(value: Any, path: Path, integral: set[Path]) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _whole(item, (*path, name), integral) for name, item in value.items()}
     if is_array(value):
-        return [_clean(item, (*path, index), run) for index, item in enumerate(value)]
-    return int(value) if path in run.integral and isinstance(value, float) else value
+        return [_whole(item, (*path, index), integral) for index, item in enumerate(value)]
+    return int(value) if path in integral and isinstance(value, float) else value
 
 
 class _Compiler:

@@ -39,8 +39,8 @@ class Node:
             rule(value, path, run)
 
     def fits(self, value: Any, path: Path, run: Run) -> Run | None:
-        """The branch of the run in which this schema fits the value, or None."""
-        branch = run.fork()
+        """The branch of the run in which this schema fits the value as it is, or None."""
+        branch = run.fork(as_it_is=True)
         self.apply(value, path, branch)
         return None if branch.found else branch
 
@@ -87,11 +87,10 @@ def fields_rule(
 
 
 def _apply_field(node: Node, item: Any, path: Path, run: Run, *, optional: bool) -> None:
-    if item is None and optional:
-        if node.fits(item, path, run) is None:
-            run.dropped.add(path)
-        return
-    node.apply(item, path, run)
+    if item is None and optional and run.nulls_absent and node.fits(item, path, run) is None:
+        run.dropped.add(path)
+    else:
+        node.apply(item, path, run)
 
 
 def rest_rule(rest: Node | bool) -> Rule:

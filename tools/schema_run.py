@@ -68,6 +68,8 @@ class Run:
     integral: set[Path] = field(default_factory=set)
     fields: dict[Path, Fields] = field(default_factory=dict)
     steps: list[float] = field(default_factory=lambda: [0.0])
+    nulls_absent: bool = False
+    """A null that does not fit its optional field counts as absent, and is to be dropped."""
 
     def step(self, count: float = 1) -> None:
         """Count one schema applied to one value, over all branches. Raises TooComplex past the limit."""
@@ -79,9 +81,9 @@ class Run:
         """What is known so far about the fields of the object at this path."""
         return self.fields.setdefault(path, Fields(value))
 
-    def fork(self) -> Run:
+    def fork(self, *, as_it_is: bool = False) -> Run:
         """A run for a branch that may turn out not to apply; it shares the step budget."""
-        return Run(steps=self.steps)
+        return Run(steps=self.steps, nulls_absent=self.nulls_absent and not as_it_is)
 
     def merge(self, branch: Run) -> None:
         """Take over what a branch that applies says about fields, and what it wants cleaned."""
