@@ -88,9 +88,11 @@ class RedisBell:
             try:
                 async with client.pubsub() as pubsub:
                     await pubsub.psubscribe(f"{CHANNEL}{prefix}*")
-                    yield "", ""
                     async for message in _messages(pubsub):
-                        yield _text(message["channel"]).removeprefix(CHANNEL), _text(message["data"])
+                        if message["type"] == "psubscribe":  # the server's word: only from here on nothing is missed
+                            yield "", ""
+                        elif message["type"] == "pmessage":
+                            yield _text(message["channel"]).removeprefix(CHANNEL), _text(message["data"])
             except Exception as error:  # noqa: BLE001 -- whatever Redis or the network did, listening goes on
                 self._tell_away(error)
             finally:
@@ -153,7 +155,7 @@ class RedisBell:
 
 
 async def _messages(pubsub: PubSub) -> AsyncIterator[dict[str, Any]]:
-    """Published messages as they come. Raises TimeoutError when the server no longer answers."""
+    """What the server says, as it comes. Raises TimeoutError when the server no longer answers."""
     asked = False
     while True:
         message = await pubsub.get_message(timeout=_QUIET_S)
@@ -162,7 +164,7 @@ async def _messages(pubsub: PubSub) -> AsyncIterator[dict[str, Any]]:
         asked = message is None
         if message is None:
             await pubsub.ping()
-        elif message["type"] == "pmessage":
+        else:
             yield message
 
 

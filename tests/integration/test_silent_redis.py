@@ -17,7 +17,9 @@ class Firewall:
 
     def __init__(self, target: Path) -> None:
         self.url = ""
-        self.pings = 0
+        self.asked = asyncio.Event()
+        """Set once a client has asked several times whether anybody is there."""
+        self._pings = 0
         self._target = target
         self._forgotten = asyncio.Event()
         self._writers: list[asyncio.StreamWriter] = []
@@ -49,7 +51,9 @@ class Firewall:
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, forgotten: asyncio.Event) -> None:
         while data := await source.read(4096):
-            self.pings += data.count(b"PING")
+            self._pings += data.count(b"PING")
+            if self._pings > 2:
+                self.asked.set()
             if not forgotten.is_set():
                 sink.write(data)
 
@@ -58,7 +62,7 @@ async def test_a_subscription_that_went_silent_is_made_anew(
     valkey: str, valkey_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rings of other processes are heard again although the old connection never ended; while all is well it stays."""
-    monkeypatch.setattr("gateway.queue._QUIET_S", 0.1)
+    monkeypatch.setattr("gateway.queue._QUIET_S", 0.4)
     heard: asyncio.Queue[str] = asyncio.Queue()
 
     async def next_heard() -> str:
@@ -70,8 +74,7 @@ async def test_a_subscription_that_went_silent_is_made_anew(
         following = asyncio.create_task(listening.follow("outbox", heard.put_nowait))
         assert await next_heard() == ""
         async with asyncio.timeout(10):
-            while firewall.pings < 4:
-                await asyncio.sleep(0.01)
+            await firewall.asked.wait()
         await ringing.ring("outbox", "one")
         assert await next_heard() == "one", "it asked, was answered, and stayed"
         firewall.forget()
