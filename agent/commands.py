@@ -15,8 +15,6 @@ from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
 from agent.services import AgentServices
 from agent.undo import undo_text
-from config.columns import table_of
-from tools.models import PendingAction
 
 CommandName = Literal[
     "help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending", "reissue", "choose", "undo"
@@ -91,14 +89,13 @@ _PUNCTUATION = " \t\r\n。.,!?~…;:、「」『』“”\"'()【】[]《》<>"
 async def answer_fast(
     services: AgentServices, command: Command, message: InboundMessage, where: Conversation, capability: Capability
 ) -> TurnResult:
-    """Answer a fast command. Takes no claim, loads no session, writes nothing; at most one small read (under 100 ms)."""
+    """Answer a fast command. Takes no claim, loads no session, writes nothing but what 停止 stops; under 100 ms."""
     if command.name == "help":
         return _said(help_text(services, message, where, capability))
     if command.name == "status":
         return _said(await _status(services, where))
     if command.name == "stop":
-        count = await services.ops.stop(where)
-        return _said(texts.STOP_DONE.format(count=count) if count else texts.STOP_NOTHING)
+        return _said(await _stop(services, where))
     if command.name == "tools":
         return _said(await tools_text(services, message, where, capability))
     if command.name == "pull":
@@ -106,6 +103,14 @@ async def answer_fast(
     if command.name == "undo":
         return _said(await undo_text(services, where))
     return _said(await services.confirm.list_text(where.tenant_id, where.conversation_id))
+
+
+async def _stop(services: AgentServices, where: Conversation) -> str:
+    """停止: turns and jobs are asked to end; a confirmed action is called back, unless somebody has begun it already."""
+    actions = await services.confirm.stop(where.tenant_id, where.conversation_id, where.user_id)
+    count = await services.ops.stop(where)
+    lines = [texts.STOP_DONE.format(count=count)] if count else []
+    return "\n".join([*lines, *actions]) or texts.STOP_NOTHING
 
 
 def help_text(services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability) -> str:
@@ -143,19 +148,7 @@ async def _status(services: AgentServices, where: Conversation) -> str:
         lines.append(
             texts.STATUS_LINE.format(number=number, question=texts.short(item.question), state=state, age=texts.age(item.age_s))
         )
-    table = table_of(PendingAction)
-    waiting = await services.database.read(
-        lambda connection: connection.execute(
-            table.select()
-            .with_only_columns(table.c.id)
-            .where(
-                table.c.tenant_id == where.tenant_id,
-                table.c.conversation_id == where.conversation_id,
-                table.c.status == "pending",
-                table.c.expires_at_ms > services.clock.now_ms(),
-            )
-        ).all()
-    )
+    waiting = await services.confirm.open_actions(where.tenant_id, where.conversation_id)
     if waiting:
         lines.append(texts.STATUS_WAITING_CONFIRM.format(count=len(waiting)))
     if where.id_type == "wecom_userid":  # which model answers is the company's own business

@@ -29,7 +29,7 @@ from memory.epochs import Epoch
 from memory.segment import segmenter_for
 from memory.transcripts import Line
 from tools.decided import OpenAction
-from tools.open_actions import as_open, open_rows
+from tools.open_actions import open_now
 from tools.prompt import quoted_lines
 
 _HARD_CHARS = 3000
@@ -76,8 +76,9 @@ async def load_session(run: Run) -> tuple[Epoch, list[Line], list[OpenAction]]:
         epoch = epochs.load(connection, where.tenant_id, where.session_id, now_ms)
         session_id = epoch.previous_id or epoch.id
         window = transcripts.recent(connection, where.tenant_id, where.conversation_id, session_id)
-        waiting = open_rows(connection, where.tenant_id, where.conversation_id, now_ms) if run.capability.trusted else []
-        return epoch, window, [as_open(row, now_ms) for row in waiting]
+        if not run.capability.trusted:
+            return epoch, window, []
+        return epoch, window, open_now(connection, where.tenant_id, where.conversation_id, run.services.clock)
 
     epoch, window, waiting = await run.services.database.read(read)
     run.where = replace(where, session_id=epoch.id)

@@ -7,6 +7,10 @@ import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from sqlalchemy import Connection
+
+from config import lease
+
 SHANGHAI = timezone(timedelta(hours=8), "Asia/Shanghai")
 """China has had no daylight saving since 1991, so the zone is a fixed offset."""
 
@@ -30,6 +34,13 @@ class Clock:
     def now_ms(self) -> int:
         """Milliseconds since the UTC epoch."""
         return time.time_ns() // 1_000_000 + self._offset()
+
+    def shared_ms(self, connection: Connection) -> int:
+        """The wall clock that every process of the deployment reads alike: PostgreSQL's own there, this machine's on SQLite
+        (N-08). For moments that one process stores and another one compares."""
+        if connection.dialect.name == "postgresql":
+            return lease.now_ms(connection) + self._offset()
+        return self.now_ms()
 
     def monotonic(self) -> float:
         """Seconds of a clock that never jumps, for durations within one process."""
@@ -67,6 +78,10 @@ class FixedClock(Clock):
 
     def now_ms(self) -> int:
         """The moment this clock was last set or advanced to."""
+        return self._now_ms
+
+    def shared_ms(self, connection: Connection) -> int:
+        """The same moment for every process of a test."""
         return self._now_ms
 
     def monotonic(self) -> float:

@@ -60,8 +60,11 @@ class Outbox(Protocol):
         """The newest outgoing message of the conversation, by any way (N-15)."""
         ...
 
-    def delivered(self, connection: Connection, action_id: str) -> bool:
-        """Whether a prompt for this action has reached the person."""
+    def delivered(
+        self, connection: Connection, action_id: str, *, after_ms: int | None = None, until_ms: int | None = None
+    ) -> bool:
+        """Whether a prompt for this action has reached the person as a whole; where they are given: later than ``after_ms``,
+        not later than ``until_ms``."""
         ...
 
 

@@ -14,6 +14,7 @@ from config.ports import Draft, Outbox
 from gateway.models import Inbound, Job
 from gateway.outbox_pull import stuck_notice
 from gateway.texts import quote
+from tools.proposals import overtaken
 
 _INBOUND = table_of(Inbound)
 _JOB = table_of(Job)
@@ -53,6 +54,7 @@ def store_answer(
 ) -> Stored:
     """Put the replies into the outbox and end the inbound rows ``seqs`` (the first one owns the answer)."""
     group = None
+    replies = [_as_it_stands(connection, reply) for reply in replies]
     for index, reply in enumerate(_with_notice(connection, where, _fit_channel(replies, capability))):
         key = f"in:{seqs[0]}" if index == 0 else f"in:{seqs[0]}:{index}"
         stored = outbox.put(connection, _draft(reply, where, message, key, seqs[0], reserve_ms if index == 0 else 0))
@@ -98,6 +100,12 @@ def store_job(
     return job_id
 
 
+def _as_it_stands(connection: Connection, reply: Reply) -> Reply:
+    """A confirmation prompt, or why there is nothing left to confirm: the writes before this may have found that out."""
+    text = overtaken(connection, reply.action_id) if reply.action_id is not None else None
+    return reply if text is None else Reply(text)
+
+
 def _fit_channel(replies: Sequence[Reply], capability: Capability) -> list[Reply]:
     """Without push only one message can go out now, so short plain texts become one."""
     kept = [reply for reply in replies if reply.text or reply.kind != "text"]
@@ -132,7 +140,7 @@ def _draft(reply: Reply, where: Conversation, message: InboundMessage, key: str,
         text=reply.text,
         data=reply.data,
         source=reply.source,
-        label=quote(message.text) or None,
+        label=None if reply.action_id is not None else quote(message.text) or None,  # a prompt has no room and needs none
         action_id=reply.action_id,
         final=True,
         reserve_ms=reserve_ms,

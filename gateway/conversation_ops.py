@@ -62,6 +62,7 @@ class ConversationOps:
             jobs = connection.execute(
                 update(_JOB)
                 .where(_JOB.c.conversation_id == where.conversation_id, _JOB.c.status.in_(_JOB_OPEN))
+                .where(_JOB.c.name != "action")  # what is confirmed is stopped by its own row, or not at all
                 .values(cancel_requested=True)
             ).rowcount
             return rows + jobs

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, or_, select
+from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from config.clock import Clock
@@ -255,10 +255,18 @@ class SqlOutbox:
             return LastOutgoing(action_id=doubtful[0], delivered=False, sent_at_ms=doubtful[1])
         return None if sent is None else LastOutgoing(action_id=sent[0], delivered=True, sent_at_ms=sent[1])
 
-    def delivered(self, connection: Connection, action_id: str) -> bool:
+    def delivered(
+        self, connection: Connection, action_id: str, *, after_ms: int | None = None, until_ms: int | None = None
+    ) -> bool:
         """See config.ports.Outbox.delivered."""
-        query = select(ROWS.c.seq).where(ROWS.c.action_id == action_id, ROWS.c.status == "sent").limit(1)
-        return connection.execute(query).first() is not None
+        arrived, last = func.sum(case((ROWS.c.status == "sent", 1), else_=0)), func.max(ROWS.c.sent_at_ms)
+        whole = select(ROWS.c.group_id).where(ROWS.c.action_id == action_id).group_by(ROWS.c.group_id)
+        whole = whole.having(arrived == func.count())
+        if after_ms is not None:
+            whole = whole.having(last > after_ms)
+        if until_ms is not None:
+            whole = whole.having(last <= until_ms)
+        return connection.execute(whole.limit(1)).first() is not None
 
     def undeliverable_prompts(self, connection: Connection, since_ms: int, limit: int) -> list[str]:
         """Actions whose prompt was given up since then and reached nobody by another part or way (N-15)."""

@@ -10,7 +10,9 @@ from sqlalchemy import Connection, Row, select, update
 from config import lease
 from tools import texts
 from tools.base import Tool, ToolContext, ToolResult
+from tools.prompt import quoted_lines
 from tools.proposals import ACTIONS
+from tools.registry import storable
 
 Action = Row[Any]
 _SPARE_MS = 15_000
@@ -47,7 +49,7 @@ def ttl_of(tool: Tool | None) -> int:
 
 def withdrawn(row: Action, reason: str) -> End:
     """The end of an action that may not run after all."""
-    text = texts.OUTCOME_WITHDRAWN.format(summary=row.summary, reason=reason)
+    text = texts.OUTCOME_WITHDRAWN.format(summary=row.summary, reason=quoted_lines(storable(reason)))
     return End("withdrawn", text, error_code="withdrawn")
 
 
@@ -67,7 +69,8 @@ def end_row(connection: Connection, action_id: str, before: str, after: str, cod
 
 
 def abandoned(connection: Connection, limit: int) -> list[Action]:
-    """Actions whose lease ran out while executing."""
+    """Actions whose lease ran out while executing, the least tried first."""
     now = lease.now_ms(connection)
     free = lease.is_free(ACTIONS, now)
-    return list(connection.execute(select(ACTIONS).where(ACTIONS.c.status == "executing", free).limit(limit)))
+    query = select(ACTIONS).where(ACTIONS.c.status == "executing", free).order_by(ACTIONS.c.fence, ACTIONS.c.created_at_ms)
+    return list(connection.execute(query.limit(limit)))

@@ -1,48 +1,41 @@
-"""Runs confirmed actions under a lease, stores outcome, audit and message in one transaction, and reaps what was left behind."""
+"""Runs confirmed actions under a lease, and takes over what was left behind by a process that died."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from config import lease
 from config.clock import Clock
 from config.columns import table_of
 from config.database import Database
-from config.errors import DatabaseBusy, FenceLost, NotFound, YizhanError
+from config.errors import DatabaseBusy, FenceLost, NotFound
 from config.ids import new_id
 from config.logging import get_logger, log
-from config.ports import Draft, Outbox
-from memory.models import Conversation, Message
-from tools import audit, texts
-from tools.action_rows import Action, Claimed, End, abandoned, end_row, give_back, ttl_of, withdrawn
+from config.ports import Outbox
+from memory.models import Conversation
+from tools import left_behind, texts
+from tools.action_rows import Action, Claimed, End, abandoned, give_back, ttl_of, withdrawn
 from tools.base import AskPerson, Tool, ToolRefused
 from tools.context import Contexts, Place
+from tools.outcomes import Outcomes
 from tools.policy import may_use
 from tools.prompt import quoted_lines
-from tools.proposals import ACTIONS, digest_of
-from tools.registry import Registry, invalid_text, prepare_call, run_tool, summarized
+from tools.proposals import ACTIONS, digest_of, is_current
+from tools.registry import Registry, checked, invalid_text, prepare_call, run_tool
 
 _logger = get_logger(__name__)
-_MESSAGE = table_of(Message)
 _CONVERSATION = table_of(Conversation)
-_UNCLAIMED_MS = 120_000
-_DRAFT_MS = 3_600_000
-_PROMPT_MS = 1_800_000
 _RETRIES_S = (0.2, 0.5, 1.0, 2.0, 3.0)
+_MOST_CLAIMS = 8
+"""An action that was begun so often and never came to an end is given up as unknown."""
+
 _UNCLEAR = ("timeout", "crashed", "outcome_unknown")
 """Codes of calls that may have done something all the same."""
-
-
-@runtime_checkable
-class _Prompts(Protocol):
-    def undeliverable_prompts(self, connection: Connection, since_ms: int, limit: int) -> list[str]:
-        """Actions whose prompt was given up and reached nobody (N-15)."""
-        ...
 
 
 class Executor:
@@ -50,10 +43,10 @@ class Executor:
 
     def __init__(self, database: Database, outbox: Outbox, clock: Clock, registry: Registry, contexts: Contexts) -> None:
         self._database = database
-        self._outbox = outbox
         self._clock = clock
         self._registry = registry
         self._contexts = contexts
+        self._outcomes = Outcomes(outbox, clock, registry)
         self._owner = new_id("x")
 
     async def execute(self, action_id: str, *, reserve_ms: Callable[[], int] = lambda: 0) -> str | None:
@@ -69,18 +62,17 @@ class Executor:
         tool = self._tool(row)
         ttl_ms = ttl_of(tool)
         started = self._clock.monotonic()
-        fence = await self._database.write(
-            lambda c: lease.claim(
-                c,
-                ACTIONS,
-                (ACTIONS.c.id == action_id) & (ACTIONS.c.status == "confirmed"),
-                self._owner,
-                ttl_ms=ttl_ms,
-                values={"status": "executing"},
-            )
-        )
-        if fence is None:
-            return None
+
+        def begin(connection: Connection) -> int | str | None:
+            late = left_behind.withdraw_unclaimed(connection, self._outcomes, self._clock, action_id)
+            if late is not None:
+                return late
+            waits = (ACTIONS.c.id == action_id) & (ACTIONS.c.status == "confirmed")
+            return lease.claim(connection, ACTIONS, waits, self._owner, ttl_ms=ttl_ms, values={"status": "executing"})
+
+        fence = await self._database.write(begin)
+        if fence is None or isinstance(fence, str):
+            return fence
         end = await self._run(row, tool, fence, started, ttl_ms)
         if end is None:
             await self._database.write(lambda c: give_back(c, row.id, fence))
@@ -89,16 +81,16 @@ class Executor:
 
     async def decide_here(self, action_id: str, user_id: str, *, agreed: bool) -> str:
         """For the command line: the requester, in front of us, agreed or not; runs it and returns what came of it."""
-        now = self._clock.now_ms()
-        values = {
-            "status": "confirmed" if agreed else "rejected",
-            "decided_by": user_id,
-            "decided_via": "cli",
-            "decided_at_ms": now,
-        }
-        mine = (ACTIONS.c.id == action_id) & (ACTIONS.c.requester_id == user_id) & (ACTIONS.c.expires_at_ms > now)
-        statement = update(ACTIONS).where(mine, ACTIONS.c.status == "pending").values(**values)
-        if await self._database.write(lambda c: c.execute(statement).rowcount) == 1 and agreed:
+
+        def decide(connection: Connection) -> bool:
+            now = self._clock.shared_ms(connection)
+            values = {"decided_by": user_id, "decided_via": "cli", "decided_at_ms": now}
+            mine = (ACTIONS.c.id == action_id) & (ACTIONS.c.requester_id == user_id) & is_current(now)
+            statement = update(ACTIONS).where(mine, ACTIONS.c.status == "pending")
+            statement = statement.values(status="confirmed" if agreed else "rejected", **values)
+            return connection.execute(statement).rowcount == 1
+
+        if await self._database.write(decide) and agreed:
             await self.execute(action_id)
         row = await self._database.read(lambda c: c.execute(select(ACTIONS).where(ACTIONS.c.id == action_id)).one())
         return str(row.result_text or texts.STATES[row.status].format(summary=row.summary, result=row.summary))
@@ -168,19 +160,13 @@ class Executor:
         if result is not None:
             return End("succeeded", quoted_lines(result.summary), result, took_ms=took_ms)
         if code not in _UNCLEAR:
-            text = texts.OUTCOME_FAILED.format(summary=claimed.row.summary, reason=reason)
+            text = texts.OUTCOME_FAILED.format(summary=claimed.row.summary, reason=quoted_lines(reason))
             return End("failed", text, error_code=code, took_ms=took_ms)
         return await self._resolve(claimed, code or "unknown", took_ms)
 
     async def _resolve(self, claimed: Claimed, code: str, took_ms: int = 0) -> End:
         """unknown → check() → what it says; never run again by itself (agent.md §5)."""
-        found = "unknown"
-        if claimed.tool.check is not None:
-            try:
-                async with asyncio.timeout(claimed.tool.timeout_s):
-                    found = await claimed.tool.check(claimed.context, claimed.arguments)
-            except (YizhanError, TimeoutError, OSError) as error:
-                log(_logger, "action.check_failed", action_id=claimed.row.id, code=type(error).__name__)
+        found = await checked(claimed.tool, claimed.context, claimed.arguments)
         text = {
             "done": texts.OUTCOME_DONE_CHECKED,
             "not_done": texts.OUTCOME_NOT_DONE,
@@ -192,7 +178,7 @@ class Executor:
     # the outcome -----------------------------------------------------------------------------------------------------
     async def _finish(self, row: Action, fence: int, end: End, reserve_ms: Callable[[], int]) -> str | None:
         try:
-            group = await self._stored(lambda c: self._store(c, row, fence, end, reserve_ms()))
+            group = await self._stored(lambda c: self._outcomes.store(c, row, fence, end, reserve_ms()))
         except FenceLost:
             log(_logger, "action.lease_lost", action_id=row.id)
             return None
@@ -208,129 +194,25 @@ class Executor:
                 await asyncio.sleep(pause_s)
         return await self._database.write(write)
 
-    def _store(self, connection: Connection, row: Action, fence: int, end: End, reserve_ms: int) -> str:
-        lease.check(connection, ACTIONS, (ACTIONS.c.id == row.id) & (ACTIONS.c.status == "executing"), fence)
-        end = self._committed(connection, row, end)
-        group = self._tell(connection, row, end.text, reserve_ms)
-        now = self._clock.now_ms()
-        connection.execute(
-            update(ACTIONS)
-            .where(ACTIONS.c.id == row.id)
-            .values(
-                status=end.status,
-                result_text=end.text,
-                error_code=end.error_code,
-                answer_group=group,
-                finished_at_ms=now,
-                lease_owner=None,
-                lease_until_ms=None,
-            )
-        )
-        self._audit(connection, row, end)
-        return group
-
-    def _committed(self, connection: Connection, row: Action, end: End) -> End:
-        """Run the effect that belongs into this transaction; what it refuses is a failure with nothing written."""
-        if end.result is None or end.result.commit is None:
-            return end
-        tool = self._tool(row)
-        try:
-            with connection.begin_nested():
-                result = end.result.commit(connection)
-        except YizhanError as error:
-            if error.retryable or isinstance(error, FenceLost):
-                raise
-            text = texts.OUTCOME_FAILED.format(summary=row.summary, reason=error.user_text)
-            return End("failed", text, error_code=error.code, took_ms=end.took_ms)
-        if tool is not None:
-            result = summarized(tool, json.loads(row.args_json), result)
-        return End("succeeded", quoted_lines(result.summary), result, took_ms=end.took_ms)
-
-    def _audit(self, connection: Connection, row: Action, end: End) -> None:
-        tool = self._tool(row)
-        if tool is None:
-            return
-        place = Place(row.tenant_id, row.account_id, row.conversation_id, row.session_id, row.requester_id, "wecom_userid")
-        audit.record(
-            connection,
-            self._contexts.of(place, call_key=row.idempotency_key),
-            tool,
-            json.loads(row.args_json),
-            decision="confirmed",
-            result=end.result,
-            ok=end.status == "succeeded",
-            took_ms=end.took_ms,
-            action_id=row.id,
-            error_code=end.error_code,
-            keyed=end.status == "succeeded",
-        )
-
-    def _tell(self, connection: Connection, row: Action, text: str, reserve_ms: int = 0) -> str:
-        """The outcome's one message, and the same as a note in the transcript (C31)."""
-        connection.execute(
-            insert(_MESSAGE).values(
-                tenant_id=row.tenant_id,
-                conversation_id=row.conversation_id,
-                session_id=row.session_id,
-                user_id=row.requester_id,
-                role="note",
-                text=text,
-                inbound_seq=row.inbound_seq,
-                created_at_ms=self._clock.now_ms(),
-            )
-        )
-        return self._outbox.put(
-            connection,
-            Draft(
-                idempotency_key=f"action:{row.id}",
-                tenant_id=row.tenant_id,
-                account_id=row.account_id,
-                conversation_id=row.conversation_id,
-                user_id=row.requester_id,
-                session_id=row.session_id,
-                cause="action",
-                cause_id=row.id,
-                text=text,
-                source="tool",
-                label=row.summary,
-                final=True,
-                reserve_ms=reserve_ms,
-            ),
-        )
-
     # the reaper ------------------------------------------------------------------------------------------------------
     async def reap(self, limit: int = 64) -> list[str]:
         """One pass over actions left behind; returns the outbox groups to ring for. Safe to run in any number of processes.
 
         confirmed and unclaimed for 2 minutes → withdrawn and told; executing past its lease → run again where the tool is
-        idempotent, else checked, else unknown and told; pending past its time → expired, told when its prompt was seen.
+        idempotent, else checked, else unknown and told; pending past its time → expired and told, or withdrawn with its
+        prompt when that never went out.
         """
-        groups = await self._database.write(lambda c: self._reap_waiting(c, limit))
+        groups = await self._database.write(lambda c: left_behind.end_waiting(c, self._outcomes, self._clock, limit))
         left = limit - len(groups)
         for row in await self._database.read(lambda c: abandoned(c, left)):
-            group = await self._recover(row)
+            try:
+                group = await self._recover(row)
+            except DatabaseBusy:
+                raise
+            except Exception as error:  # noqa: BLE001 -- the boundary of one action: the others must not wait for it
+                log(_logger, "action.recovery_failed", logging.WARNING, action_id=row.id, error=error)
+                continue
             groups += [group] if group is not None else []
-        return groups
-
-    def _reap_waiting(self, connection: Connection, limit: int) -> list[str]:
-        now, groups = self._clock.now_ms(), []
-        late = (ACTIONS.c.status == "confirmed") & (ACTIONS.c.decided_at_ms <= now - _UNCLAIMED_MS)
-        for row in connection.execute(select(ACTIONS).where(late).limit(limit)).all():
-            if end_row(connection, row.id, "confirmed", "withdrawn", "unclaimed", now):
-                group = self._tell(connection, row, texts.OUTCOME_UNCLAIMED.format(summary=row.summary))
-                connection.execute(update(ACTIONS).where(ACTIONS.c.id == row.id).values(answer_group=group))
-                groups.append(group)
-        past = (ACTIONS.c.status == "pending") & (ACTIONS.c.expires_at_ms <= now)
-        for row in connection.execute(select(ACTIONS).where(past).limit(limit - len(groups))).all():
-            seen = self._outbox.delivered(connection, row.id)
-            status, code = ("expired", None) if seen else ("withdrawn", "undelivered")
-            if end_row(connection, row.id, "pending", status, code, now) and seen:
-                groups.append(self._tell(connection, row, texts.OUTCOME_EXPIRED.format(summary=row.summary)))
-        if isinstance(self._outbox, _Prompts):
-            for action_id in self._outbox.undeliverable_prompts(connection, now - _PROMPT_MS, limit):
-                end_row(connection, action_id, "pending", "withdrawn", "undelivered", now)
-        stale = ACTIONS.c.status.in_(("draft", "choice")) & (ACTIONS.c.created_at_ms <= now - _DRAFT_MS)
-        connection.execute(ACTIONS.delete().where(stale))
         return groups
 
     async def _recover(self, row: Action) -> str | None:
@@ -345,11 +227,15 @@ class Executor:
         if fence is None:
             return None
         log(_logger, "action.recovering", action_id=row.id, tool=row.tool)
+        if fence > _MOST_CLAIMS:
+            return await self._finish(row, fence, self._unknown(row, "never_ends"), lambda: 0)
         claimed, _ = await self._check(row, tool, fence)
         if claimed is not None and claimed.tool.idempotent:
             end = await self._within(claimed, started, ttl_ms)
             return None if end is None else await self._finish(row, fence, end, lambda: 0)
         if claimed is None:  # whoever began may have done it: that it did not happen is not ours to say
-            text = texts.OUTCOME_UNKNOWN.format(summary=row.summary)
-            return await self._finish(row, fence, End("needs_human", text, error_code="lease_lost"), lambda: 0)
+            return await self._finish(row, fence, self._unknown(row, "lease_lost"), lambda: 0)
         return await self._finish(row, fence, await self._resolve(claimed, "lease_lost"), lambda: 0)
+
+    def _unknown(self, row: Action, code: str) -> End:
+        return End("needs_human", texts.OUTCOME_UNKNOWN.format(summary=row.summary), error_code=code)

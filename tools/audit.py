@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from config.columns import table_of
-from tools.base import Tool, ToolContext, ToolResult
+from config.logging import get_logger, log
+from tools.base import ToolContext, ToolResult
 from tools.models import ToolAudit
 
+_logger = get_logger(__name__)
 _AUDIT = table_of(ToolAudit)
 _RAW_CHARS = 20_000
 _KEEP = {
@@ -21,30 +24,57 @@ _KEEP = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Whose call of which tool is recorded."""
+
+    tenant_id: str
+    conversation_id: str
+    user_id: str
+    tool: str
+    tool_class: str
+    at_ms: int
+    call_key: str = ""
+    turn_id: str | None = None
+    action_id: str | None = None
+
+
+def call_of(context: ToolContext, tool: str, tool_class: str) -> Call:
+    """A call inside a turn."""
+    return Call(
+        context.tenant_id,
+        context.conversation_id,
+        context.user_id,
+        tool,
+        tool_class,
+        context.clock.now_ms(),
+        context.call_key,
+        context.turn_id,
+    )
+
+
 def record(
     connection: Connection,
-    context: ToolContext,
-    tool: Tool,
+    call: Call,
     arguments: Mapping[str, Any],
     *,
     decision: str,
     result: ToolResult | None,
     ok: bool,
     took_ms: int,
-    action_id: str | None = None,
     error_code: str | None = None,
     keyed: bool = False,
 ) -> None:
     """Write one row inside the caller's transaction. ``keyed``: the row replays this ``call_key`` later (first one wins)."""
     values = {
-        "tenant_id": context.tenant_id,
-        "conversation_id": context.conversation_id,
-        "user_id": context.user_id,
-        "turn_id": context.turn_id,
-        "action_id": action_id,
-        "call_key": context.call_key if keyed else None,
-        "tool": tool.name,
-        "tool_class": tool.tool_class,
+        "tenant_id": call.tenant_id,
+        "conversation_id": call.conversation_id,
+        "user_id": call.user_id,
+        "turn_id": call.turn_id,
+        "action_id": call.action_id,
+        "call_key": call.call_key if keyed else None,
+        "tool": call.tool,
+        "tool_class": call.tool_class,
         "decision": decision,
         "args_json": json.dumps(dict(arguments), ensure_ascii=False, default=str),
         "result_json": None if result is None else _raw(result),
@@ -52,7 +82,7 @@ def record(
         "ok": ok,
         "error_code": error_code,
         "took_ms": took_ms,
-        "created_at_ms": context.clock.now_ms(),
+        "created_at_ms": call.at_ms,
     }
     connection.execute(_KEEP[connection.dialect.name], values)
 
@@ -74,5 +104,10 @@ def replay(connection: Connection, tenant_id: str, call_key: str) -> ToolResult 
 
 
 def _raw(result: ToolResult) -> str:
-    text = json.dumps({"values": dict(result.values), "raw": result.raw}, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps({"values": dict(result.values), "raw": result.raw}, ensure_ascii=False, default=str)
+    except Exception as error:  # noqa: BLE001 -- a foreign value: whatever it is, what it came from has happened and is told
+        log(_logger, "audit.unreadable", code=type(error).__name__)
+        text = "{}"
+    text = text.encode("utf-8", "replace").decode()  # half a character can be neither stored nor sent
     return text if len(text) <= _RAW_CHARS else text[:_RAW_CHARS]

@@ -5,28 +5,34 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, not_, or_, select, update
 
+from config.clock import Clock
 from tools.decided import Actor, Decision, OpenAction
-from tools.proposals import ACTIONS
+from tools.proposals import ACTIONS, AHEAD_MS, is_current
 
 Action = Row[Any]
-_OPEN = (
+_WAITING = (
     select(ACTIONS)
     .where(ACTIONS.c.tenant_id == bindparam("tenant"), ACTIONS.c.conversation_id == bindparam("conversation"))
-    .where(ACTIONS.c.status == "pending", ACTIONS.c.expires_at_ms > bindparam("now"))
+    .where(ACTIONS.c.status == "pending")
     .order_by(ACTIONS.c.created_at_ms, ACTIONS.c.id)
 )
 """Built once: every turn asks."""
 
 
-def expire(connection: Connection, conversation_id: str, now_ms: int) -> None:
-    """Pending actions past their time end here, lazily; the reaper does the same and tells."""
-    connection.execute(
-        update(ACTIONS)
-        .where(ACTIONS.c.conversation_id == conversation_id, ACTIONS.c.status == "pending", ACTIONS.c.expires_at_ms <= now_ms)
-        .values(status="expired", finished_at_ms=now_ms)
-    )
+def is_over(now_ms: int) -> ColumnElement[bool]:
+    """The SQL condition that an action still stands as pending though its time has run out."""
+    return and_(ACTIONS.c.status == "pending", not_(is_current(now_ms)))
+
+
+def settled_by_time(connection: Connection, row: Action, now_ms: int) -> Action:
+    """The row as it stands now: one past its time ends here, because its person asks. The others are left to the reaper, who
+    tells."""
+    mine = and_(ACTIONS.c.id == row.id, is_over(now_ms))
+    if connection.execute(update(ACTIONS).where(mine).values(status="expired", finished_at_ms=now_ms)).rowcount == 0:
+        return row
+    return connection.execute(select(ACTIONS).where(ACTIONS.c.id == row.id)).one()
 
 
 def move_action(connection: Connection, action_id: str, states: tuple[str, ...], values: dict[str, Any]) -> bool:
@@ -35,9 +41,20 @@ def move_action(connection: Connection, action_id: str, states: tuple[str, ...],
     return connection.execute(statement).rowcount == 1
 
 
-def open_rows(connection: Connection, tenant_id: str, conversation_id: str, now_ms: int) -> list[Action]:
+def open_rows(connection: Connection, tenant_id: str, conversation_id: str, clock: Clock) -> list[Action]:
     """What waits for an answer in a conversation, oldest first."""
-    return list(connection.execute(_OPEN, {"tenant": tenant_id, "conversation": conversation_id, "now": now_ms}))
+    rows = connection.execute(_WAITING, {"tenant": tenant_id, "conversation": conversation_id}).all()
+    if not rows:
+        return []
+    now_ms = clock.shared_ms(connection)
+    return [row for row in rows if row.expires_at_ms > now_ms and row.created_at_ms <= now_ms + AHEAD_MS]
+
+
+def open_now(connection: Connection, tenant_id: str, conversation_id: str, clock: Clock) -> list[OpenAction]:
+    """The same as others may know it."""
+    rows = open_rows(connection, tenant_id, conversation_id, clock)
+    now_ms = clock.shared_ms(connection) if rows else 0
+    return [as_open(row, now_ms) for row in rows]
 
 
 def _mine(actor: Actor) -> tuple[Any, ...]:
@@ -71,10 +88,10 @@ def latest_row(connection: Connection, actor: Actor, since_ms: int) -> Action | 
     return connection.execute(query.order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc()).limit(1)).first()
 
 
-def reissuable_row(connection: Connection, actor: Actor, since_ms: int) -> Action | None:
+def reissuable_row(connection: Connection, actor: Actor, since_ms: int, now_ms: int) -> Action | None:
     """The newest action of this person here that ended unanswered."""
-    ended = ("expired", "withdrawn")
-    query = select(ACTIONS).where(*_mine(actor), ACTIONS.c.status.in_(ended), ACTIONS.c.created_at_ms >= since_ms)
+    ended = or_(ACTIONS.c.status.in_(("expired", "withdrawn")), is_over(now_ms))
+    query = select(ACTIONS).where(*_mine(actor), ended, ACTIONS.c.created_at_ms >= since_ms)
     return connection.execute(query.order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc()).limit(1)).first()
 
 

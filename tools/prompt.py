@@ -38,6 +38,8 @@ class PromptFacts:
     can_card: bool
     can_menu: bool
     replaces: int | None = None
+    done_before: str | None = None
+    """A line that tells of the same call, made before."""
 
 
 def render_prompt(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str], facts: PromptFacts) -> Prompt:
@@ -45,6 +47,8 @@ def render_prompt(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, 
     lines = [texts.PROMPT_DO.format(title=visible(tool.title or tool.name)), *_argument_lines(tool, arguments, shown)]
     if facts.replaces is not None:
         lines.append(texts.PROMPT_CHANGED.format(number=facts.replaces))
+    if facts.done_before is not None:
+        lines.append(facts.done_before)
     how = texts.PROMPT_ANSWER if facts.code is None else texts.PROMPT_ANSWER_CODE
     answer = how.format(number=facts.number, code=facts.code, minutes=facts.minutes)
     text = "\n".join([texts.PROMPT_TITLE, *lines, answer])

@@ -9,22 +9,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, text, update
 
 from config.clock import Clock
 from config.columns import table_of
 from config.database import Database
 from config.ids import new_id
 from config.schema import Limits
-from tools.base import Prepared, Tool, ToolContext
+from tools import texts
+from tools.base import Prepared, Tool, ToolContext, ToolRefused
 from tools.decided import Prompt
 from tools.models import PendingAction
 from tools.prompt import PromptFacts, render_prompt
 
 ACTIONS = table_of(PendingAction)
 Write = Callable[[Connection], None]
+AHEAD_MS = 60_000
+"""How far ahead of this clock an action may have been made."""
+
 _MAX_NUMBER = 999
+_MAX_OPEN = 20
+"""So many things wait for one conversation's answers at once; whoever asks for more has lost sight of them."""
+
+_DRAFT_MS = 600_000
+_AGAIN_MS = 3600_000
+_UNCLEAR_MS = 24 * 3600_000
 _DIGEST_CHARS = 16
+_REPLACEABLE = ("pending", "expired", "withdrawn")
 
 
 def canonical_arguments(arguments: Mapping[str, Any]) -> str:
@@ -78,8 +89,10 @@ class Proposals:
 
         def draft(connection: Connection) -> Prompt:
             _one_at_a_time(connection, context.conversation_id)
-            old = _replaced(connection, context, supersedes or _same(connection, context, digest, self._clock.now_ms()))
-            prompt = render_prompt(tool, prepared.arguments, prepared.shown, self._facts(connection, context, base, old))
+            now = self._clock.shared_ms(connection)
+            old = _replaced(connection, context, supersedes or _same(connection, context, digest, now))
+            facts = self._facts(connection, context, base, old, _done_before(connection, context, digest, now), now)
+            prompt = render_prompt(tool, prepared.arguments, prepared.shown, facts)
             connection.execute(
                 ACTIONS.insert().values(
                     **_identity(context),
@@ -97,11 +110,11 @@ class Proposals:
                     revision=1 if old is None else old.revision + 1,
                     supersedes_id=None if old is None else old.id,
                     status="draft",
-                    expires_at_ms=self._expiry(),
+                    expires_at_ms=self._expiry(now),
                     task_id=action_id if prompt.card is not None else None,
                     idempotency_key=f"act:{action_id}",
                     fence=0,
-                    created_at_ms=self._clock.now_ms(),
+                    created_at_ms=now,
                 )
             )
             return prompt
@@ -110,23 +123,23 @@ class Proposals:
         return Proposal(prompt, lambda connection: self.publish(connection, prompt.action_id, context))
 
     def publish(self, connection: Connection, action_id: str, context: ToolContext) -> None:
-        """draft → pending, in the transaction that stores the prompt's message. The action it replaces ends here, and so
-        do the actions of an earlier attempt of the same turn (N-07)."""
-        now = self._clock.now_ms()
+        """draft → pending, in the transaction that stores the prompt's message. The action it replaces ends here, and so do
+        every other open one of the same call and the actions of an earlier attempt of the same turn (N-07). When its person
+        decided about the replaced one meanwhile, the new one is withdrawn: asked once more, one wish would be done twice."""
+        now = self._clock.shared_ms(connection)
         row = connection.execute(
             update(ACTIONS)
             .where(ACTIONS.c.id == action_id, ACTIONS.c.status == "draft")
-            .values(status="pending", expires_at_ms=self._expiry())
-            .returning(ACTIONS.c.supersedes_id)
+            .values(status="pending", expires_at_ms=self._expiry(now))
+            .returning(ACTIONS.c.supersedes_id, ACTIONS.c.args_digest)
         ).first()
         if row is None:
             return
-        if row.supersedes_id is not None:
-            connection.execute(
-                update(ACTIONS)
-                .where(ACTIONS.c.id == row.supersedes_id, ACTIONS.c.status.in_(("pending", "expired", "withdrawn")))
-                .values(status="superseded", finished_at_ms=now)
-            )
+        _supersede(connection, context, action_id, row, now)
+        if row.supersedes_id is not None and _was_decided(connection, row.supersedes_id):
+            ended = {"status": "withdrawn", "error_code": "overtaken", "finished_at_ms": now}
+            connection.execute(update(ACTIONS).where(ACTIONS.c.id == action_id).values(**ended))
+            return
         if context.inbound_seq is not None and context.turn_fence is not None:
             connection.execute(
                 update(ACTIONS)
@@ -139,20 +152,29 @@ class Proposals:
                 .values(status="withdrawn", error_code="attempt_died", finished_at_ms=now)
             )
 
-    def _expiry(self) -> int:
-        return self._clock.now_ms() + round(self._limits.confirm_minutes * 60_000)
+    def _expiry(self, now_ms: int) -> int:
+        return now_ms + round(self._limits.confirm_minutes * 60_000)
 
-    def _facts(self, connection: Connection, context: ToolContext, base: tuple[str, str, str | None], old: Any) -> PromptFacts:
+    def _facts(
+        self,
+        connection: Connection,
+        context: ToolContext,
+        base: tuple[str, str, str | None],
+        old: Any,
+        done_before: str | None,
+        now_ms: int,
+    ) -> PromptFacts:
         action_id, digest, code = base
         return PromptFacts(
             action_id=action_id,
             digest=digest,
-            number=_free_number(connection, context.conversation_id),
+            number=_free_number(connection, context.conversation_id, now_ms),
             code=code,
             minutes=max(1, round(self._limits.confirm_minutes)),
             can_card=context.capability.can_card,
             can_menu=context.capability.can_menu,
             replaces=None if old is None else old.number,
+            done_before=done_before,
         )
 
 
@@ -175,19 +197,80 @@ def _one_at_a_time(connection: Connection, conversation_id: str) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:key))"), {"key": f"action:{conversation_id}"})
 
 
-def _free_number(connection: Connection, conversation_id: str) -> int:
+def is_current(now_ms: int) -> ColumnElement[bool]:
+    """The SQL condition that an action's time has not run out. One that was made in the future was made before somebody set
+    the clock back: its time is over, too, so that it does not live longer for that."""
+    return and_(ACTIONS.c.expires_at_ms > now_ms, ACTIONS.c.created_at_ms <= now_ms + AHEAD_MS)
+
+
+def overtaken(connection: Connection, action_id: str) -> str | None:
+    """What to say in place of the prompt of an action that was withdrawn while it was published; None: show the prompt."""
+    row = connection.execute(
+        select(ACTIONS.c.summary, ACTIONS.c.supersedes_id).where(ACTIONS.c.id == action_id, ACTIONS.c.error_code == "overtaken")
+    ).first()
+    if row is None:
+        return None
+    number = connection.execute(select(ACTIONS.c.number).where(ACTIONS.c.id == row.supersedes_id)).scalar()
+    return texts.OVERTAKEN.format(number=number, summary=row.summary)
+
+
+def _supersede(connection: Connection, context: ToolContext, action_id: str, row: Any, now_ms: int) -> None:
+    same = and_(
+        ACTIONS.c.tenant_id == context.tenant_id,
+        ACTIONS.c.conversation_id == context.conversation_id,
+        ACTIONS.c.requester_id == context.user_id,
+        ACTIONS.c.args_digest == row.args_digest,
+        ACTIONS.c.status == "pending",
+        ACTIONS.c.id != action_id,
+    )
+    replaced = and_(ACTIONS.c.id == row.supersedes_id, ACTIONS.c.status.in_(_REPLACEABLE))
+    connection.execute(update(ACTIONS).where(or_(replaced, same)).values(status="superseded", finished_at_ms=now_ms))
+
+
+def _was_decided(connection: Connection, action_id: str) -> bool:
+    status = connection.execute(select(ACTIONS.c.status).where(ACTIONS.c.id == action_id)).scalar()
+    return status not in (None, "superseded")
+
+
+def _done_before(connection: Connection, context: ToolContext, digest: str, now_ms: int) -> str | None:
+    """The same call of this person, confirmed a moment ago or with an end that nobody knows: they should see that before they
+    agree once more (N-27)."""
+    row = connection.execute(
+        select(ACTIONS.c.number, ACTIONS.c.status, ACTIONS.c.created_at_ms)
+        .where(
+            ACTIONS.c.tenant_id == context.tenant_id,
+            ACTIONS.c.conversation_id == context.conversation_id,
+            ACTIONS.c.requester_id == context.user_id,
+            ACTIONS.c.args_digest == digest,
+            ACTIONS.c.status.in_(tuple(texts.PROMPT_BEFORE)),
+            ACTIONS.c.created_at_ms >= now_ms - _UNCLEAR_MS,
+        )
+        .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
+        .limit(1)
+    ).first()
+    if row is None or (row.status == "succeeded" and row.created_at_ms < now_ms - _AGAIN_MS):
+        return None
+    return texts.PROMPT_BEFORE[row.status].format(number=row.number)
+
+
+def _free_number(connection: Connection, conversation_id: str, now_ms: int) -> int:
     here = ACTIONS.c.conversation_id == conversation_id
+    if open_count(connection, conversation_id, now_ms) >= _MAX_OPEN:
+        raise ToolRefused("too much waits", code="too_many_open", user_text=texts.TOO_MANY_OPEN.format(count=_MAX_OPEN))
     last = connection.execute(
         select(ACTIONS.c.number)
         .where(here, ACTIONS.c.number > 0)
         .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
         .limit(1)
     ).scalar()
-    number = 1 if last is None else int(last) % _MAX_NUMBER + 1
-    taken = set(connection.execute(select(ACTIONS.c.number).where(here, ACTIONS.c.status.in_(("pending", "draft")))).scalars())
-    while number in taken:
-        number = number % _MAX_NUMBER + 1
-    return number
+    draft = and_(ACTIONS.c.status == "draft", ACTIONS.c.created_at_ms > now_ms - _DRAFT_MS)  # an older one's turn is dead
+    waits = or_(ACTIONS.c.status == "pending", draft)
+    taken = set(connection.execute(select(ACTIONS.c.number).where(here, waits)).scalars())
+    start = 0 if last is None else int(last)
+    free = next((number for step in range(_MAX_NUMBER) if (number := (start + step) % _MAX_NUMBER + 1) not in taken), None)
+    if free is None:
+        raise ToolRefused("no number is free", code="too_many_open", user_text=texts.TOO_MANY_OPEN.format(count=_MAX_OPEN))
+    return free
 
 
 def _same(connection: Connection, context: ToolContext, digest: str, now_ms: int) -> str | None:
@@ -198,7 +281,7 @@ def _same(connection: Connection, context: ToolContext, digest: str, now_ms: int
         ACTIONS.c.requester_id == context.user_id,
         ACTIONS.c.args_digest == digest,
         ACTIONS.c.status == "pending",
-        ACTIONS.c.expires_at_ms > now_ms,
+        is_current(now_ms),
     )
     found = connection.execute(query.limit(1)).scalar()
     return None if found is None else str(found)
@@ -220,5 +303,5 @@ def _replaced(connection: Connection, context: ToolContext, action_id: str | Non
 def open_count(connection: Connection, conversation_id: str, now_ms: int) -> int:
     """How many actions wait for an answer in this conversation."""
     query = select(func.count()).select_from(ACTIONS)
-    where = (ACTIONS.c.conversation_id == conversation_id, ACTIONS.c.status == "pending", ACTIONS.c.expires_at_ms > now_ms)
+    where = (ACTIONS.c.conversation_id == conversation_id, ACTIONS.c.status == "pending", is_current(now_ms))
     return int(connection.execute(query.where(*where)).scalar_one())

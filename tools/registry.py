@@ -16,7 +16,7 @@ from config.errors import YizhanError
 from config.logging import get_logger, log
 from tools import audit, choices, texts
 from tools.arguments import parse_arguments
-from tools.base import AskPerson, Prepared, Tool, ToolContext, ToolRefused, ToolResult
+from tools.base import AskPerson, Checked, Prepared, Tool, ToolContext, ToolRefused, ToolResult
 from tools.decided import Prompt
 from tools.policy import may_use
 from tools.proposals import Proposals
@@ -166,8 +166,7 @@ class Registry:
         def write(connection: Connection) -> None:
             audit.record(
                 connection,
-                context,
-                tool,
+                audit.call_of(context, tool.name, tool.tool_class),
                 arguments,
                 decision="run",
                 result=result,
@@ -206,7 +205,7 @@ async def prepare_call(tool: Tool, context: ToolContext, arguments: Mapping[str,
         raise ToolRefused("the preparation took too long", code="timeout", user_text=_not_ready(tool, texts.TIMED_OUT)) from None
     except YizhanError as error:
         raise ToolRefused(str(error), code=error.code, user_text=_not_ready(tool, error.user_text)) from None
-    except Exception as error:  # noqa: BLE001 -- the boundary of one tool
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the boundary of one tool
         log(_logger, "tool.crashed", tool=tool.name, code=type(error).__name__, error=error)
         raise ToolRefused("the preparation failed", code="crashed", user_text=_not_ready(tool, texts.FAILED_REASON)) from None
 
@@ -226,8 +225,8 @@ async def run_tool(tool: Tool, context: ToolContext, arguments: Mapping[str, Any
     except TimeoutError:
         return None, texts.TIMED_OUT, "timeout"
     except YizhanError as error:
-        return None, error.user_text, error.code
-    except Exception as error:  # noqa: BLE001 -- the boundary of one tool
+        return None, storable(error.user_text), error.code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the boundary of one tool; its sys.exit() must not end ours
         log(_logger, "tool.crashed", tool=tool.name, code=type(error).__name__, error=error)
         return None, texts.FAILED_REASON, "crashed"
 
@@ -235,12 +234,30 @@ async def run_tool(tool: Tool, context: ToolContext, arguments: Mapping[str, Any
 def summarized(tool: Tool, arguments: Mapping[str, Any], result: ToolResult) -> ToolResult:
     """The result with its summary: the tool's own sentence, or its template filled with arguments and values (S001-51)."""
     if result.summary or result.commit is not None:
-        return result
+        return replace(result, summary=storable(str(result.summary)))
     summary = texts.SUMMARY_MISSING.format(title=tool.title or tool.name)
     if tool.summary_template is not None:
         with contextlib.suppress(LookupError, ValueError, AttributeError, TypeError):
             summary = tool.summary_template.format(**{**arguments, **result.values})
-    return replace(result, summary=summary)
+    return replace(result, summary=storable(summary))
+
+
+def storable(text: str) -> str:
+    """A tool's words without what no database and no platform takes: NUL, and half a surrogate pair."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+async def checked(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Checked:
+    """What the tool's ``check()`` finds out about a call that may have happened; anything but an answer is "unknown"."""
+    if tool.check is None:
+        return "unknown"
+    try:
+        async with asyncio.timeout(tool.timeout_s):
+            found = await tool.check(context, arguments)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the boundary of one tool
+        log(_logger, "tool.check_failed", tool=tool.name, code=type(error).__name__, error=error)
+        return "unknown"
+    return found if found in ("done", "not_done") else "unknown"
 
 
 def invalid_text(tool: Tool, problems: list[Problem]) -> str:
@@ -251,7 +268,8 @@ def invalid_text(tool: Tool, problems: list[Problem]) -> str:
 
 def _denied(context: ToolContext, tool: Tool, text: str) -> CallOutcome:
     def write(connection: Connection) -> None:
-        audit.record(connection, context, tool, {}, decision="denied", result=None, ok=False, took_ms=0, error_code="denied")
+        call = audit.call_of(context, tool.name, tool.tool_class)
+        audit.record(connection, call, {}, decision="denied", result=None, ok=False, took_ms=0, error_code="denied")
 
     return CallOutcome("denied", text, writes=(write,))
 

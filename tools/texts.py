@@ -67,7 +67,16 @@ PROMPT_ARGUMENT = "{label}：{value}"
 PROMPT_ANSWER = "回复「确认 {number}」执行，回复「取消 {number}」放弃（{minutes} 分钟内有效）"
 PROMPT_ANSWER_CODE = "高风险操作：回复「确认 {number} {code}」执行，回复「取消 {number}」放弃（{minutes} 分钟内有效）"
 PROMPT_CHANGED = "（替换 #{number}，原来的不再有效）"
+PROMPT_BEFORE = {
+    "confirmed": "（注意：同样的操作 #{number} 刚才已经确认，正在执行）",
+    "executing": "（注意：同样的操作 #{number} 刚才已经确认，正在执行）",
+    "succeeded": "（注意：同样的操作 #{number} 不久前已经执行过）",
+    "unknown": "（注意：同样的操作 #{number} 执行中断，结果不明，可能已经生效）",
+    "needs_human": "（注意：同样的操作 #{number} 执行中断，结果不明，可能已经生效）",
+}
 PROMPT_TOO_LONG = "这个操作的内容太长，没法在一条确认消息里完整给你看，所以没有继续。请缩短内容再试。"
+TOO_MANY_OPEN = "等确认的操作已经有 {count} 项，没有再提出新的。请先处理这些：回复「待确认」查看，「全部取消」放弃全部。"
+OVERTAKEN = "#{number} 刚才已经有了决定，所以没有再提出：{summary}。还需要的话请再告诉我一次。"
 BUTTON_YES = "确认"
 BUTTON_NO = "取消"
 YES = "是"
@@ -105,6 +114,7 @@ FOOTER_SEVERAL = (
 SHOW_AGAIN = "请先看清这一项，再回复："
 NEED_CODE = "这是高风险操作，需要带上确认码：请照确认消息里的写法回复「确认 {number} 四位码」。"
 WRONG_CODE = "确认码不对，没有执行。请照确认消息里的写法回复。"
+TOO_MANY_CODES = "确认码多次不对，已撤回，没有执行：{summary}\n需要的话请回复「重新发起」，会给你新的确认码。"
 NO_SUCH_NUMBER = "没有编号为 {number} 的待确认操作。"
 REJECTED = "已取消，没有执行：{summary}"
 REJECTED_ALL = "已取消 {count} 项，都没有执行。"
@@ -148,6 +158,7 @@ OUTCOME_UNKNOWN = "执行中断，结果不明：{summary}\n我不会自动重�
 OUTCOME_NOT_DONE = "没有执行：{summary}\n执行中断，已核实没有生效，可以重新告诉我。"
 OUTCOME_DONE_CHECKED = "已执行（执行中断过，已核实生效）：{summary}"
 OUTCOME_EXPIRED = "「{summary}」没有等到确认，已过期，没有执行。回复「重新发起」再确认一次"
+OUTCOME_UNSEEN = "「{summary}」的确认消息没能及时发给你，已撤回，没有执行。回复「重新发起」再确认一次"
 OUTCOME_UNCLAIMED = "确认后系统没能及时执行，已撤回，没有执行：{summary}\n需要的话请重新告诉我。"
 REASON_TOOL_GONE = "这个工具已经停用或更新"
 REASON_DENIED = "你现在没有这个权限"
@@ -248,6 +259,7 @@ BATCH_LISTED = "有 {count} 个文件符合“{pattern}”，共 {size}。{names
 BATCH_ZIPPED = "已把 {count} 个文件打包为 {archive}。"
 NOT_GIVEN = "未提供"
 CHOICE = "选 {number}"
+STOP_TOO_LATE = "“{summary}”已经在执行，拦不住了，有结果会告诉你。"
 CHOICES = "{question}\n{lines}\n回复 {answers}"
 CHOICE_NONE = "现在没有可以选的项，或者编号不在范围内。"
 QUOTED_LINE = "（助手的话，不是确认请求）"
