@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
 from agent import texts
+from agent.folding import fold, simplified
 from agent.llm.base import ToolOffer
 from agent.llm.offline import everyday_first, example_sentences
 from agent.long_calls import receipt
@@ -38,8 +38,10 @@ _FAST: dict[str, Command] = {
     "1": Command("pull", only_if_parked=True),
     **{str(number): Command("choose", only_if_parked=True) for number in range(2, 10)},
     **dict.fromkeys(("工具", "tools", "工具列表"), Command("tools")),
-    **dict.fromkeys(("待确认", "pending"), Command("pending")),
-    **dict.fromkeys(("重新发起", "reissue"), Command("reissue")),
+    **dict.fromkeys(
+        ("待确认", "待确认的", "待确认列表", "待确认事项", "待确认操作", "查看待确认", "pending"), Command("pending")
+    ),
+    **dict.fromkeys(("重新发起", "重新发起一次", "再发起一次", "再次发起", "请重新发起", "reissue"), Command("reissue")),
     **dict.fromkeys(("撤销", "撤回", "undo"), Command("undo")),
     **{f"选{space}{number}": Command("choose") for number in range(1, 10) for space in ("", " ")},
 }
@@ -73,17 +75,18 @@ def _match(message: InboundMessage, words: dict[str, Command], bot_name: str | N
 
 
 def normalize(text: str, bot_name: str | None = None) -> tuple[str, bool]:
-    """The bare lower-case word and whether it was asked: NFKC, own mention, leading slash and punctuation removed."""
-    plain = unicodedata.normalize("NFKC", text).strip().casefold()
+    """The bare lower-case word and whether it was asked: folded, own mention, leading slash and punctuation removed."""
+    plain = simplified(fold(text)).casefold()
     if bot_name:
-        mention = "@" + unicodedata.normalize("NFKC", bot_name).casefold()
+        mention = "@" + simplified(fold(bot_name)).casefold()
         if plain.startswith(mention):
             plain = re.sub(r"^[\s,:]+", "", plain[len(mention) :])
-    asks = plain.rstrip("。.!~… ").endswith(("?", "吗"))
-    return plain.lstrip("/、").strip(_PUNCTUATION), asks
+    word = plain.lstrip("/、").strip(_PUNCTUATION)
+    outside = plain[plain.rfind(word) + len(word) :] if word else plain
+    return word, "?" in outside or word.endswith("吗")
 
 
-_PUNCTUATION = " \t\r\n。.,!?~…;:、「」『』“”\"'()【】[]《》<>"
+_PUNCTUATION = " \t\r\n。.,!?~〜…;:、「」『』“”\"'()【】[]《》<>"
 
 
 async def answer_fast(
