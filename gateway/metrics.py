@@ -1,8 +1,9 @@
-"""Prometheus metrics: events are counted from the log's actions, states are read from SQL and Redis at scrape time."""
+"""Prometheus metrics: events are counted from the log's actions, states and workers' counts are read at scrape time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -10,8 +11,10 @@ from sqlalchemy import Connection, func, select
 
 from config.columns import table_of
 from config.logging import on_event
+from gateway.event_counts import COUNTS, Count
 from gateway.health import read_soon
 from gateway.models import Inbound, Job, OutboxMessage
+from gateway.worker_counts import WorkersCollector
 
 if TYPE_CHECKING:
     from gateway.services import Services
@@ -22,8 +25,6 @@ _OPEN_OUTBOX = ("passive_reserved", "pending", "sending", "parked", "unknown")
 _JOB_STATES = ("queued", "running", "done", "failed", "dead", "cancelled")
 _HOUR_MS = 3_600_000
 _ACK_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 4.5, 5.0, 6.5)
-
-Label = Callable[[Mapping[str, Any]], str]
 
 
 class Metrics:
@@ -37,19 +38,11 @@ class Metrics:
         self.acknowledge = Histogram(
             "yizhan_acknowledge_seconds", "Callback in to answer out", buckets=_ACK_BUCKETS, registry=make
         )
-        self._counters: dict[str, tuple[Counter, Label | None]] = {}
-        self._count("inbound.stored", "yizhan_inbound", "First-seen messages, by kind", "kind", _field("kind"))
-        self._count("inbound.duplicate", "yizhan_inbound_duplicates", "Redeliveries")
-        self._count("callback.rejected", "yizhan_callbacks_rejected", "Refused callbacks, by code", "code", _field("code"))
-        self._count("callback.stale", "yizhan_callbacks_stale", "Signed callbacks from another time")
-        self._count("turn.deferred", "yizhan_turns_deferred", "Callbacks acknowledged before their answer was there")
-        self._count("turn.stored", "yizhan_turns", "Turns by outcome", "outcome", _field("outcome"))
-        self._count("turn.failed", "yizhan_turn_failures", "Failed attempts of turns, by code", "code", _field("code"))
-        self._count("outbox.sent", "yizhan_sends", "Parts that went out, by way", "via", _field("via"))
-        self._count("outbox.failed", "yizhan_send_failures", "Failed sends, by action taken", "action", _field("treatment"))
-        self._count("token.refreshed", "yizhan_token_refreshes", "access_token fetches")
-        self._count("token.failed", "yizhan_token_failures", "Failed access_token fetches")
-        self._count("redis.away", "yizhan_redis_away", "Times Redis was found away")
+        self._counters = {
+            count.action: (Counter(f"yizhan_{count.name}", count.text, _names(count), registry=make), count) for count in COUNTS
+        }
+        self._workers = WorkersCollector()
+        make.register(self._workers)
         gauge = self._gauge
         self._depth = gauge("yizhan_queue_depth", "Wake-ups waiting, by queue", "queue")
         self._open = gauge("yizhan_open", "Open rows, by table", "table")
@@ -61,7 +54,7 @@ class Metrics:
 
     async def render(self, services: Services) -> bytes:
         """The exposition text; what SQL or Redis cannot tell now is left as it was, with ``yizhan_up`` at 0."""
-        depths = await services.bell.depths()
+        depths, _ = await asyncio.gather(services.bell.depths(), self._workers.read(services.bell.redis))
         self._up.labels("redis").set(1 if depths else 0)
         for queue, depth in depths.items():
             self._depth.labels(queue).set(depth)
@@ -85,23 +78,16 @@ class Metrics:
 
     def _event(self, action: str, fields: Mapping[str, Any]) -> None:
         found = self._counters.get(action)
-        if found is None:
-            return
-        counter, label = found
-        (counter if label is None else counter.labels(label(fields))).inc()
-
-    def _count(self, action: str, name: str, text: str, label: str | None = None, read: Label | None = None) -> None:
-        self._counters[action] = (Counter(name, text, [label] if label else [], registry=self.registry), read)
+        if found is not None:
+            counter, count = found
+            (counter.labels(*count.labels(fields)) if count.label else counter).inc()
 
     def _gauge(self, name: str, text: str, label: str) -> Gauge:
         return Gauge(name, text, [label], registry=self.registry)
 
 
-def _field(name: str) -> Label:
-    def read(fields: Mapping[str, Any]) -> str:
-        return str(fields.get(name) or "none")
-
-    return read
+def _names(count: Count) -> list[str]:
+    return [count.label] if count.label else []
 
 
 def _states(connection: Connection, now_ms: int) -> dict[str, Any]:

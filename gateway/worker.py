@@ -206,13 +206,13 @@ class SlotThreads:
     def stop(self) -> None:
         """Take no further wake-ups: threads that wait in Redis lose their connection and end."""
         self._stopping.set()
-        for worker in self._workers.values():
+        for worker in list(self._workers.values()):  # threads may still be starting
             worker._stop_requested = True
             worker.connection.connection_pool.disconnect()
 
     def forget(self) -> None:
         """Take the slots off RQ's list of workers, as far as Redis is there."""
-        for worker in self._workers.values():
+        for worker in list(self._workers.values()):
             try:
                 worker.register_death()  # type: ignore[no-untyped-call]
             except Exception:  # noqa: BLE001 -- Redis may be gone already; the entry expires
@@ -236,6 +236,8 @@ class SlotThreads:
                 )
                 worker.keeps_house = number == self._turn_slots
                 self._workers[name] = worker
+                if self._stopping.is_set():  # stop() may have looked before this one was there
+                    return
                 worker.work(logging_level="CRITICAL")
             except Exception as error:  # noqa: BLE001 -- the slot's boundary: Redis went away; try again for ever
                 log(_logger, "slot.lost", logging.INFO, slot=number, reason=type(error).__name__)
@@ -268,14 +270,17 @@ async def work(settings: Settings, stop: asyncio.Event) -> None:
     from gateway.app import build, close
     from gateway.parts import open_alerts
     from gateway.retention import RetentionPass
+    from gateway.worker_counts import WorkerCounts
 
     services = await build(settings)
     open_alerts(services)
+    counts = WorkerCounts(services.bell.redis)
+    parts = (services.capabilities.run, RetentionPass(services).run, counts.run)
     try:
         await services.capabilities.refresh()
-        beside = {asyncio.create_task(part(stop)) for part in (services.capabilities.run, RetentionPass(services).run)}
+        beside = {asyncio.create_task(part(stop)) for part in parts}
         await run_worker(services, stop)
-        await asyncio.wait(beside, timeout=1.0)
+        await asyncio.wait({*beside, asyncio.create_task(counts.flush())}, timeout=1.0)
     finally:
         await close(services)
 

@@ -20,12 +20,15 @@ from config.clock import Clock
 from config.columns import table_of
 from config.database import open_database
 from config.errors import SettingsError
+from config.logging import log
 from config.schema import Settings
 from config.settings import demo_settings
+from gateway import worker
 from gateway.app import serve
 from gateway.migrate import upgrade
 from gateway.models import Job
 from gateway.routes import BODY_LIMIT
+from tests.integration.jobs.steps import until
 from tests.stack import free_ports
 
 
@@ -211,6 +214,23 @@ async def test_jobs_of_the_workers_are_counted(site: Site) -> None:
         text = await response.text()
     assert 'yizhan_jobs_last_hour{state="done"} 2.0' in text
     assert 'yizhan_jobs_last_hour{state="dead"} 1.0' in text
+
+
+async def test_what_workers_count_is_told_by_the_gateway(site: Site) -> None:
+    """A turn that ends badly in a worker shows in the gateway's metrics, once the worker ended at the latest."""
+    stop = asyncio.Event()
+    working = asyncio.create_task(worker.work(site.settings, stop))
+    logger = logging.getLogger("tests")
+    await until(lambda: worker._runtime is not None and worker._runtime._services.settings is site.settings)
+    for _ in range(3):
+        log(logger, "turn.failed", code="only_in_this_test")
+    log(logger, "redis.away")
+    stop.set()
+    await working
+    async with site.http.get(f"{site.admin}/metrics") as response:
+        text = await response.text()
+    assert 'yizhan_workers_turn_failures_total{code="only_in_this_test"} 3.0' in text
+    assert "yizhan_workers_redis_away_total 1.0" in text
 
 
 _JOBS = ((1, "done"), (2, "done"), (3, "dead"), (4_000_000, "dead"))
