@@ -87,9 +87,9 @@ class Loop:
             while (ended := self._budget_ended(history)) is None:
                 reply = await self._ask(history, offers)
                 if not reply.tool_calls:
-                    return self._answer(reply.text)
+                    return self._answer(texts.cut_off(reply.text) if reply.finish_reason == "length" else reply.text)
                 self._keep(reply.text)
-                history.append(ChatMessage("assistant", reply.text, reply.tool_calls))
+                history.append(ChatMessage("assistant", reply.text, reply.tool_calls, thought=reply.thought))
                 if await self._call_all(reply.tool_calls, history):
                     return self._asked()
                 if self.result.job is not None:

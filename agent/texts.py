@@ -89,7 +89,18 @@ ONE_LONG_CALL = "一次只能做一件费时的事，这一件没有执行。"
 JOB_PUSH = "好的，正在处理，完成后通知你。"
 JOB_PULL = "好的，正在处理，稍后回复「继续」查看结果。"
 
-FAILED = "刚才没能完成({reason})，回复 重试 再来一次"
+FAILED = "刚才没能完成({reason})，{way_on}"
+FAILED_AGAIN = "回复 重试 再来一次"
+FAILED_WAY_ON: dict[str, str] = {
+    "model_too_long": "请说短一点，或回复「新会话」从头开始",
+    "model_filtered": "请换个说法再试",
+    "model_key": "请告诉管理员检查模型设置",
+    "model_quota": "请告诉管理员检查模型设置",
+    "model_no_model": "请告诉管理员检查模型设置",
+    "model_no_tools": "请告诉管理员检查模型设置",
+    "model_redirect": "请告诉管理员检查模型设置",
+}
+"""Where trying again would not help."""
 FAILED_REASONS: dict[str, str] = {
     "model_timeout": "超时",
     "model_connect": "连不上模型服务",
@@ -109,10 +120,18 @@ NO_CALLS_LEFT = "本轮的工具调用次数已用完，没有执行。"
 TOO_MANY_PROMPTS = "一次最多请用户确认 {count} 项，这一项没有提出。请告诉用户还有哪些，等确认完再说。"
 PARTIAL_TITLE = "这件事我没能全部做完（{why}），到目前为止："
 PARTIAL_NOTHING = "这件事我没能做完（{why}），还没有得到结果。可以把问题拆小一点再问我。"
+    "model_too_long": "内容超过了模型一次能读的长度",
+    "model_filtered": "模型服务的内容审核没有放行",
+    "model_key": "模型服务不接受我们的密钥",
+    "model_quota": "模型服务的额度用完了",
+    "model_no_model": "模型服务没有这个模型",
+    "model_no_tools": "这个模型不会用工具",
+    "model_redirect": "模型服务的地址不对",
 PARTIAL_WHY: dict[str, str] = {
     "model_calls": "步骤太多",
     "tool_calls": "查询次数太多",
     "tokens": "内容太长",
+CUT_OFF = "（回答到了长度上限，后面没有说完）"
     "time": "时间到了",
 }
 
@@ -132,7 +151,24 @@ EXTERNAL_NOTE = "（本地模型暂时不可用，这条由外部模型 {route} 
 
 def failed(code: str | None) -> str:
     """What a person is told about a turn that failed, with the way to go on (OA5-06)."""
-    return FAILED.format(reason=FAILED_REASONS.get(code or "", FAILED_OTHER))
+    reason, way_on = FAILED_REASONS.get(code or "", FAILED_OTHER), FAILED_WAY_ON.get(code or "", FAILED_AGAIN)
+    return FAILED.format(reason=reason, way_on=way_on)
+
+
+def cut_off(text: str) -> str:
+    """An answer the model did not get to the end of, said to be one; a tail that only repeats itself is left out."""
+    return without_loop(text).rstrip() + "\n" + CUT_OFF
+
+
+def without_loop(text: str) -> str:
+    """A text whose end is one passage over and over (a model that got stuck), with two of the repetitions."""
+    for period in range(1, 61):
+        start = len(text) - period
+        while start > 0 and text[start - 1] == text[start - 1 + period]:
+            start -= 1
+        if len(text) - start >= max(10 * period, 40):
+            return text[: start + 2 * period] + "……"
+    return text
 
 
 def short(text: str, limit: int = 20) -> str:

@@ -13,6 +13,8 @@ Role = Literal["system", "user", "assistant", "tool"]
 ErrorKind = Literal["connect", "timeout", "busy", "server", "refused", "empty", "bad_body", "bad_tool_json", "not_allowed"]
 """connect: nobody answered; busy: 429; server: 5xx; refused: another 4xx; bad_body: no JSON, a cut stream; not_allowed: no
 route may see this data."""
+Reason = Literal["too_long", "filtered", "key", "quota", "no_model", "no_tools", "redirect"]
+"""Why an endpoint refused, where it says so; the person and ``models check`` are told accordingly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,16 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """What a reasoning model thought before a reply. Never shown or stored; some endpoints refuse the next call of the same
+    turn unless they get it back word for word, so it is returned to the route it came from, in the field it came in."""
+
+    route: str
+    field: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One message of a prompt. A ``tool`` message answers the call ``tool_call_id``."""
 
@@ -32,6 +44,7 @@ class ChatMessage:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    thought: Thought | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +84,40 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model said: text, tool calls, or both."""
+    """What a model said: text a person may see (agent.llm.visible), tool calls, or both. ``finish_reason`` is ``length`` when
+    the text was cut at the endpoint's limit."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
     finish_reason: str | None = None
+    thought: Thought | None = None
 
 
 class ModelError(YizhanError):
     """A model call that gave no usable answer. ``kind`` decides whether another route may be tried."""
 
-    def __init__(self, kind: ErrorKind, detail: str = "", *, status: int | None = None, draft: ModelReply | None = None) -> None:
-        super().__init__(f"model call failed: {kind}{f' ({detail})' if detail else ''}", code=f"model_{kind}")
+    def __init__(
+        self,
+        kind: ErrorKind,
+        detail: str = "",
+        *,
+        status: int | None = None,
+        reason: Reason | None = None,
+        draft: ModelReply | None = None,
+        again: str = "",
+        rest_s: float = 0.0,
+    ) -> None:
+        super().__init__(f"model call failed: {kind}{f' ({detail})' if detail else ''}", code=f"model_{reason or kind}")
         self.kind: ErrorKind = kind
+        self.reason = reason
         self.status = status
         self.draft = draft
-        """The unusable reply itself, so that the model can be shown what was wrong (``bad_tool_json``)."""
+        """The unusable reply itself: what it cost, and what the model can be shown to repair (``bad_tool_json``)."""
+        self.again = again
+        """Not empty when the client has changed how it asks and the same call is worth one more try; says what for."""
+        self.rest_s = rest_s
+        """How long the endpoint asked to be left alone (Retry-After)."""
         self.retryable = kind not in ("refused", "not_allowed")
 
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Mapping, Sequence
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from agent.llm.base import ChatMessage, ErrorKind, ModelError, ModelReply, ToolOffer, Usage, estimate_tokens
-from agent.llm.stream import Assembled, StreamJoiner, checked_calls
+from agent.llm.base import ChatMessage, ModelError, ModelReply, Thought, ToolOffer, Usage, estimate_tokens
+from agent.llm.calls import checked_calls
+from agent.llm.quirks import Quirks
+from agent.llm.refusals import of_status
+from agent.llm.sse import MAX_BYTES, events, events_of
+from agent.llm.stream import Assembled, StreamJoiner
+from agent.llm.visible import says_nothing, visible, without_thoughts
+from agent.llm.written import written_calls
 from agent.protocol import Deadline
 from config.clock import Clock
 from config.schema import ModelRoute
@@ -16,17 +25,22 @@ from config.schema import ModelRoute
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_MAX_TEXT_CHARS = 200_000
+_CONNECT_S = 5.0
+_AFTER_FINISH_S = 1.0
+"""How long the usage and the end mark of a finished answer are waited for."""
+_AFTER_DONE_S = 0.2
+"""How long the end of a body is waited for after the end mark, so that the connection can be used again."""
+_CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length", "max_input_tokens")
 
 
 class OpenAICompatible:
-    """One route. The connection pool is opened at the first call and kept."""
+    """One route. The connection pool is opened at the first call and kept; so is what the endpoint would not take."""
 
     def __init__(self, route: ModelRoute, clock: Clock, *, stream: bool = True) -> None:
         self._route = route
         self._clock = clock
         self._stream = stream
-        self._extra: dict[str, Any] = dict(route.extra_body)
+        self._quirks = Quirks()
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer], deadline: Deadline) -> ModelReply:
@@ -39,7 +53,7 @@ class OpenAICompatible:
                 answer = await self._exchange(messages, tools)
         except TimeoutError:
             raise ModelError("timeout", f"no answer within {left_s:.1f} s") from None
-        return _reply(answer, messages)
+        return _reply(answer, messages, tools, self._route.name)
 
     async def transcribe(self, file_name: str, audio: bytes, deadline: Deadline) -> str:
         """The words of a recording (``/audio/transcriptions``). Raises ModelError; empty text is a failure."""
@@ -49,19 +63,19 @@ class OpenAICompatible:
         except TimeoutError:
             raise ModelError("timeout", "no transcript in time") from None
         text = getattr(answer, "text", None)
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or says_nothing(text):
             raise ModelError("empty", "no transcript")
-        return text.strip()
+        return visible(text).strip()
 
-    async def list_models(self, deadline: Deadline) -> list[str]:
-        """Model ids the endpoint names, for ``yizhan models check``."""
+    async def list_models(self, deadline: Deadline) -> dict[str, int | None]:
+        """Model ids the endpoint names, each with its context length in tokens if told; for ``yizhan models check``."""
 
-        async def fetch() -> list[str]:
-            return [model.id async for model in (await self._open()).models.list()]
+        async def fetch() -> dict[str, int | None]:
+            return {str(model.id): _context_tokens(model) async for model in (await self._open()).models.list()}
 
         try:
             async with asyncio.timeout(deadline.remaining_s(self._clock.monotonic())):
-                names: list[str] = await self._guarded(fetch())
+                names: dict[str, int | None] = await self._guarded(fetch())
                 return names
         except TimeoutError:
             raise ModelError("timeout", "no list in time") from None
@@ -83,52 +97,54 @@ class OpenAICompatible:
         return self._client
 
     def _build(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
+        logging.getLogger("openai").setLevel(
+            logging.WARNING
+        )  # below it the SDK logs whole prompts; importing it may turn that on
+        limits = Timeout(self._route.timeout_s, connect=min(_CONNECT_S, self._route.timeout_s))
         client = AsyncOpenAI(
             api_key=self._route.api_key.get_secret_value() if self._route.api_key else "none",
             base_url=self._route.base_url,
             max_retries=0,
-            timeout=self._route.timeout_s,
+            timeout=limits,
             organization="",
             project="",
+            # A redirect would carry the prompt to a host nobody named, and so would a proxy for a local model.
+            http_client=DefaultAsyncHttpxClient(timeout=limits, follow_redirects=False, trust_env=not self._route.local),
         )
         _ = client.chat.completions  # a lazy import of the SDK's
         return client
 
     async def _transcription(self, file_name: str, audio: bytes) -> Any:
         client = await self._open()
-        return await client.audio.transcriptions.create(model=self._route.model, file=(file_name, audio), extra_body=self._extra)
+        extra = dict(self._route.extra_body)
+        return await client.audio.transcriptions.create(model=self._route.model, file=(file_name, audio), extra_body=extra)
 
     async def _exchange(self, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer]) -> Assembled:
         request: dict[str, Any] = {
             "model": self._route.model,
-            "messages": [_wire(message) for message in messages],
+            "messages": [_wire(message, self._route.name) for message in messages],
             "max_tokens": self._route.max_output_tokens,
-            **self._extra,
+            **self._route.extra_body,
         }
         if tools:
             request["tools"] = [_wire_tool(tool) for tool in tools]
         if self._stream:
             request["stream"] = True
             request["stream_options"] = {"include_usage": True}
-        answer: Assembled = await self._guarded(self._send(request))
+        request = self._quirks.apply(request)
+        answer: Assembled = await self._guarded(self._send(request), request)
         return answer
 
     async def _send(self, request: dict[str, Any]) -> Assembled:
-        client = await self._open()
-        raw = await _post(client, request)
+        raw = await _post(await self._open(), request)
         joiner = StreamJoiner()
-        if not self._stream:
-            joiner.add_whole(raw)
-        elif isinstance(raw, str | bytes) or not hasattr(raw, "__aiter__"):
-            raise ModelError("bad_body", "not a stream")
-        else:
-            async with raw:
-                await _read_stream(raw, joiner)
+        async with raw:
+            await _read(raw.response, joiner)
         return joiner.finish()
 
-    async def _guarded(self, call: Any) -> Any:
+    async def _guarded(self, call: Any, request: Mapping[str, Any] | None = None) -> Any:
         """Await ``call`` with the SDK's errors mapped to ours; nothing of a body or a URL is kept."""
         import openai
 
@@ -141,63 +157,106 @@ class OpenAICompatible:
         except openai.APIConnectionError:
             raise ModelError("connect", "the endpoint cannot be reached") from None
         except openai.APIStatusError as error:
-            raise self._status_error(error.status_code, error.body) from None
+            raise self._refusal(error.status_code, error.body, error.response.headers.get("retry-after"), request) from None
         except openai.APIError:
-            raise ModelError("server", "the endpoint reported an error in its stream") from None
-        except (ValueError, TypeError, AttributeError, openai.OpenAIError) as error:
+            raise ModelError("server", "the endpoint reported an error") from None
+        except (ValueError, TypeError, AttributeError, LookupError, openai.OpenAIError) as error:
             raise ModelError("bad_body", f"unreadable answer: {type(error).__name__}") from None
 
-    def _status_error(self, status: int, body: object) -> ModelError:
-        if status == 404 and "conversation" in str(body).lower():
-            self._extra = {key: value for key, value in self._extra.items() if "conversation" not in key and "session" not in key}
-            return ModelError("refused", "conversation not found", status=404)
-        kind: ErrorKind = "busy" if status == 429 else "server" if status >= 500 else "timeout" if status == 408 else "refused"
-        return ModelError(kind, f"HTTP {status}", status=status)
+    def _refusal(self, status: int, body: object, retry_after: str | None, request: Mapping[str, Any] | None) -> ModelError:
+        error = of_status(status, body, retry_after)
+        if request is None or not self._quirks.learn(status, body, request):
+            return error
+        gone = status == 404  # the only 404 an endpoint can be asked around
+        detail = "conversation not found" if gone else f"HTTP {status}"
+        return ModelError(
+            error.kind, detail, status=status, reason=error.reason, again="conversation_gone" if gone else "adapted"
+        )
 
 
 async def _post(client: AsyncOpenAI, request: dict[str, Any]) -> Any:
-    """The request as it is. ``chat.completions.create`` would first walk it by its type hints: 20 ms of a two-call turn."""
+    """The request as it is, and the response unread. ``chat.completions.create`` would first walk the request by its type
+    hints (20 ms of a two-call turn) and then fit the answer to types that few servers keep to."""
     from openai import AsyncStream
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-    stream = bool(request.get("stream"))
     return await client.post(
-        "/chat/completions", cast_to=ChatCompletion, body=request, stream=stream, stream_cls=AsyncStream[ChatCompletionChunk]
+        "/chat/completions", cast_to=ChatCompletion, body=request, stream=True, stream_cls=AsyncStream[ChatCompletionChunk]
     )
 
 
-async def _whole_body(response: Any) -> bytes:
-    """The rest of a body; the HTTP library is the SDK's own, so its errors are found by where its response comes from."""
-    library = importlib.import_module(type(response).__module__.partition(".")[0])
+async def _read(response: Any, joiner: StreamJoiner) -> None:
+    """Read an answer, streamed or whole, by what the body is rather than by what its type claims."""
+    kind = response.headers.get("content-type", "").lower()
+    if "html" in kind:
+        raise ModelError("bad_body", "a web page instead of an answer")
+    library = importlib.import_module(type(response).__module__.partition(".")[0])  # the HTTP library is the SDK's own
     try:
-        body: bytes = await response.aread()
+        async with aclosing(response.aiter_bytes()) as chunks:
+            if "event-stream" in kind:
+                await _read_stream(chunks, joiner)
+            else:
+                _take_body(await _whole(chunks), joiner)
     except library.TimeoutException:
         raise ModelError("timeout", "the endpoint was too slow") from None
     except library.HTTPError:
-        raise ModelError("bad_body", "the body was cut") from None
-    return body
+        if not joiner.finished:
+            raise ModelError("bad_body", "the body was cut") from None
 
 
-async def _read_stream(raw: Any, joiner: StreamJoiner) -> None:
-    """Read to the end; an endpoint that cannot stream and answers whole is taken at its word too."""
-    import openai
-    from openai.types.chat import ChatCompletion
-
-    if "json" in raw.response.headers.get("content-type", ""):
-        joiner.add_whole(ChatCompletion.model_validate_json(await _whole_body(raw.response)))
-        return
+async def _read_stream(chunks: AsyncIterator[bytes], joiner: StreamJoiner) -> None:
+    """Read to the end mark. Once the answer has come to its end, a server that keeps the line open is not waited for."""
+    loop = asyncio.get_running_loop()
     try:
-        async for chunk in raw:
-            joiner.add(chunk)
-            if joiner.text_chars > _MAX_TEXT_CHARS:
-                raise ModelError("bad_body", "endless answer")
-    except openai.APITimeoutError:
-        raise
-    except openai.APIConnectionError:
-        raise ModelError("bad_body", "the stream was cut") from None
+        async with asyncio.timeout(None) as patience, aclosing(events(chunks)) as stream:
+            async for event in stream:
+                if event.done and not joiner.done:
+                    joiner.done = True
+                    patience.reschedule(loop.time() + _AFTER_DONE_S)
+                elif not joiner.done:
+                    joiner.add(event.data, is_error=event.is_error)
+                if joiner.finished and patience.when() is None:
+                    patience.reschedule(loop.time() + _AFTER_FINISH_S)
+    except TimeoutError:
+        if not patience.expired():
+            raise
 
 
-def _wire(message: ChatMessage) -> dict[str, Any]:
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise ModelError("bad_body", "endless answer")
+    return bytes(body)
+
+
+def _take_body(body: bytes, joiner: StreamJoiner) -> None:
+    text = body.decode("utf-8-sig", "replace").strip()
+    if not text:
+        raise ModelError("empty", "an empty body")
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+        if isinstance(value, dict):
+            joiner.add_whole(value)
+            return
+    if not text.startswith((":", "data:", "event:", "id:", "{")):
+        raise ModelError("bad_body", "no JSON")
+    for event in events_of(body):
+        if event.done:
+            joiner.done = True
+        else:
+            joiner.add(event.data, is_error=event.is_error)
+
+
+def _context_tokens(model: Any) -> int | None:
+    extra = getattr(model, "model_extra", None) or {}
+    meta = extra.get("meta")
+    told = [extra.get(name) for name in _CONTEXT_FIELDS] + [meta.get("n_ctx_train") if isinstance(meta, Mapping) else None]
+    return next((value for value in told if isinstance(value, int) and not isinstance(value, bool) and value > 0), None)
+
+
+def _wire(message: ChatMessage, route: str) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_call_id is not None:
         wire["tool_call_id"] = message.tool_call_id
@@ -206,6 +265,8 @@ def _wire(message: ChatMessage) -> dict[str, Any]:
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.tool_calls
         ]
+    if message.thought is not None and message.thought.route == route:
+        wire[message.thought.field] = message.thought.text
     return wire
 
 
@@ -214,12 +275,20 @@ def _wire_tool(tool: ToolOffer) -> Mapping[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _reply(answer: Assembled, messages: Sequence[ChatMessage]) -> ModelReply:
+def _reply(answer: Assembled, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer], route: str) -> ModelReply:
     usage = answer.usage
     if usage is None:
         prompt = sum(estimate_tokens(message.content) for message in messages)
-        usage = Usage(prompt, estimate_tokens(answer.text), estimated=True)
-    draft = ModelReply(answer.text, (), usage, answer.finish_reason)
-    if not answer.text.strip() and not answer.calls:
-        raise ModelError("empty", "the model said nothing")
-    return ModelReply(answer.text, checked_calls(answer.calls, draft), usage, answer.finish_reason)
+        written = sum(estimate_tokens(call.arguments) for call in answer.calls)
+        usage = Usage(prompt, estimate_tokens(answer.text) + written, estimated=True)
+    offers = {tool.name: tool for tool in tools}
+    said = written_calls(without_thoughts(answer.text), offers)
+    text = visible(said.text)
+    calls = answer.calls or said.calls
+    draft = ModelReply(text, (), usage, answer.finish_reason)
+    if said.broken and not answer.calls:
+        raise ModelError("bad_tool_json", "a tool call written as text", draft=draft)
+    if says_nothing(text) and not calls:
+        raise ModelError("empty", "the model said nothing", draft=draft)
+    thought = Thought(route, *answer.thought) if answer.thought is not None else None
+    return ModelReply(text, checked_calls(calls, draft, offers), usage, answer.finish_reason, thought)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from agent import texts
-from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolOffer, Transcriber
+from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolOffer, Transcriber, Usage
+from agent.llm.health import Health
 from agent.protocol import Deadline, SubjectKind
 from config.clock import Clock
 from config.schema import ModelRoute, Purpose, Settings, Tenant
 
-REST_FAILURES = 3
-REST_WINDOW_S = 60.0
+T = TypeVar("T")
 RULE_ROUTE = "rule"
-_REPAIR = "上面的工具参数不是合法的 JSON 对象。请重新给出这次调用，arguments 必须是完整的 JSON 对象。"
+_REPAIR = (
+    "上面的工具调用读不懂。需要工具就按接口的工具调用格式重新给出，arguments 必须是完整的 JSON 对象，不要写在正文里；"
+    "不需要工具就直接回答。"
+)
+_ADAPTATIONS = 4
+"""How often one call may be sent again because the endpoint would not take something in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +63,22 @@ class Router:
         self._clock = clock
         self._make = make or _open_route
         self._models: dict[str, Model] = {}
-        self._failures: dict[str, deque[float]] = {}
+        self._health = Health(clock)
 
     def routes(self, purpose: Purpose, permission: DataPermission) -> list[ModelRoute]:
         """The allowed routes for a purpose in order of trying: settings order, local ones first. Resting ones come last."""
+        return sorted(self._wanted(purpose, permission), key=lambda route: self.resting(route.name))
+
+    def resting(self, name: str) -> bool:
+        """Whether a route is left alone for now (agent.llm.health)."""
+        return self._health.resting(name)
+
+    def _wanted(self, purpose: Purpose, permission: DataPermission) -> list[ModelRoute]:
+        """The allowed routes as they would be tried if none rested."""
         if permission.subject == "customer" and permission.tenant is not None and not permission.tenant.customers_use_model:
             return []
         fit = [route for route in self._settings.models if purpose in route.purposes and permission.allows(route)]
-        return sorted(fit, key=lambda route: (self.resting(route.name), not route.local))
-
-    def resting(self, name: str) -> bool:
-        """Whether a route failed three times within the last minute."""
-        failures = self._failures.get(name)
-        if not failures:
-            return False
-        while failures and self._clock.monotonic() - failures[0] > REST_WINDOW_S:
-            failures.popleft()
-        return len(failures) >= REST_FAILURES
+        return sorted(fit, key=lambda route: not route.local)
 
     def context_chars(self, purpose: Purpose, permission: DataPermission) -> int:
         """The smallest context, in characters, among the routes that may be asked."""
@@ -104,42 +108,48 @@ class Router:
     ) -> ModelReply:
         """The reply of the first route that gives one. Without any allowed route the rule model answers.
 
-        Raises the last ModelError when every allowed route failed, and at once on a 4xx that is not 429: that is our
-        mistake or a refusal, and asking somebody else would hide it.
+        Raises the last ModelError when every allowed route failed, and at once on a refusal (a 4xx that is not 429): that is
+        our mistake or a decision, and asking somebody else would hide it. A route with another behind it gets at most half of
+        the time left, so that a hang costs no answer; while all rest, one is tried anyway.
         """
-        routes = self.routes(purpose, permission) or (self.routes("chat", permission) if purpose != "chat" else [])
-        if not routes:
+        wanted = self._wanted(purpose, permission)
+        if purpose in ("hard", "summary"):
+            wanted += [route for route in self._wanted("chat", permission) if route not in wanted]
+        if not wanted:
             reply = await rule.complete(messages, tools, deadline)
             log.tries.append({"route": RULE_ROUTE, "reason": "no_route" if self._settings.models else "offline", "outcome": "ok"})
             log.route = log.route or RULE_ROUTE
             return reply
+        awake = [route for route in wanted if not self.resting(route.name)] or wanted[:1]
         failed: ModelError | None = None
-        for route in routes:
-            reason = "first" if failed is None else f"after_{failed.kind}"
+        for position, route in enumerate(awake):
             if failed is not None and self.resting(route.name):
-                continue
+                continue  # it began to rest while the others were asked
+            reason = "first" if failed is None else f"after_{failed.kind}"
+            shared = self._share(deadline) if position + 1 < len(awake) else deadline
             try:
-                reply = await self._ask(route, messages, tools, deadline, log, reason)
+                reply = await self._ask(route, messages, tools, shared, log, reason)
             except ModelError as error:
-                self._note_failure(route.name, error)
-                if error.kind == "refused" or deadline.remaining_s(self._clock.monotonic()) <= 0:
+                if not error.retryable or deadline.remaining_s(self._clock.monotonic()) <= 0:
                     raise
                 failed = error
                 continue
-            self._failures.pop(route.name, None)
-            log.crossed = log.crossed or (not route.local and any(other.local for other in routes))
+            log.crossed = log.crossed or (not route.local and any(one.local for one in wanted[: wanted.index(route)]))
             return reply
         raise failed if failed is not None else ModelError("connect", "every route rests")
+
+    def _share(self, deadline: Deadline) -> Deadline:
+        now = self._clock.monotonic()
+        return Deadline(now + deadline.remaining_s(now) / 2)
 
     async def transcribe(self, file_name: str, audio: bytes, deadline: Deadline, permission: DataPermission) -> str:
         """The words of a recording from the first ``transcribe`` route that hears them. Raises ModelError."""
         failed = ModelError("not_allowed", "no route may transcribe this")
         for route in self.routes("transcribe", permission):
             try:
-                return await self._hear(route, file_name, audio, deadline)
+                return await self._noted(route, deadline, partial(self._hear, route, file_name, audio))
             except ModelError as error:
-                self._note_failure(route.name, error)
-                if error.kind == "refused":
+                if not error.retryable:
                     raise
                 failed = error
         raise failed
@@ -148,8 +158,22 @@ class Router:
         model = self.model(route)
         if not isinstance(model, Transcriber):
             raise ModelError("not_allowed", "this route cannot transcribe")
-        own = Deadline(min(deadline.at, self._clock.monotonic() + route.timeout_s))
-        return await model.transcribe(file_name, audio, own)
+        return await model.transcribe(file_name, audio, deadline)
+
+    async def _noted(self, route: ModelRoute, deadline: Deadline, call: Callable[[Deadline], Awaitable[T]]) -> T:
+        """One use of a route within its own time, its outcome noted for its health."""
+        started = self._clock.monotonic()
+        own = Deadline(min(deadline.at, started + route.timeout_s))
+        self._health.begin(route.name)
+        try:
+            done = await call(own)
+        except ModelError as error:
+            self._health.bad(route.name, error, own.at - started, route.timeout_s)
+            raise
+        finally:
+            self._health.end(route.name)
+        self._health.good(route.name)
+        return done
 
     async def warm(self) -> None:
         """Make every route's client now, so that the first turn need not wait for it."""
@@ -175,18 +199,32 @@ class Router:
         log: RouteLog,
         reason: str,
     ) -> ModelReply:
-        now = self._clock.monotonic()
-        own = Deadline(min(deadline.at, now + route.timeout_s))
-        try:
-            return await self._try(route, messages, tools, own, log, reason)
-        except ModelError as error:
-            if error.kind == "bad_tool_json":
-                draft = error.draft.text if error.draft is not None else ""
-                repaired = [*messages, ChatMessage("assistant", draft or "…"), ChatMessage("user", _REPAIR)]
-                return await self._try(route, repaired, tools, own, log, "repair")
-            if error.status == 404 and "conversation not found" in str(error):
-                return await self._try(route, messages, tools, own, log, "conversation_gone")
-            raise
+        return await self._noted(route, deadline, lambda own: self._ask_until_read(route, messages, tools, own, log, reason))
+
+    async def _ask_until_read(
+        self,
+        route: ModelRoute,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolOffer],
+        own: Deadline,
+        log: RouteLog,
+        reason: str,
+    ) -> ModelReply:
+        """Ask; again where the endpoint would not take the request as it was; once more where a tool call was broken."""
+        repaired = False
+        for left in range(_ADAPTATIONS, -1, -1):
+            try:
+                return await self._try(route, messages, tools, own, log, reason)
+            except ModelError as error:
+                if error.again and left:
+                    reason = error.again
+                elif error.kind == "bad_tool_json" and not repaired:
+                    repaired, reason = True, "repair"
+                    draft = error.draft.text if error.draft is not None else ""
+                    messages = [*messages, ChatMessage("assistant", draft or "…"), ChatMessage("user", _REPAIR)]
+                else:
+                    raise
+        raise ModelError("refused", "the endpoint takes the call in no form")
 
     async def _try(
         self,
@@ -198,29 +236,34 @@ class Router:
         reason: str,
     ) -> ModelReply:
         started = self._clock.monotonic()
-        entry: dict[str, Any] = {"route": route.name, "model": route.model, "reason": reason}
+        entry: dict[str, Any] = {"route": route.name, "model": route.model, "reason": reason, "outcome": "cancelled"}
         log.tries.append(entry)
         log.route, log.model = route.name, route.model
+        used: Usage | None = None
         try:
             reply = await self.model(route).complete(messages, tools, deadline)
+            entry["outcome"], used = "ok", reply.usage
+            return reply
         except ModelError as error:
             entry["outcome"] = error.kind
             if error.status is not None:
                 entry["status"] = error.status
+            if error.reason is not None:
+                entry["why"] = error.reason
+            used = error.draft.usage if error.draft is not None else None
             raise
         finally:
-            took = round((self._clock.monotonic() - started) * 1000)
-            entry["ms"] = took
-            log.model_ms += took
-        entry.update(outcome="ok", prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
-        log.prompt_tokens += reply.usage.prompt_tokens
-        log.completion_tokens += reply.usage.completion_tokens
-        log.cost_micro += round(reply.usage.prompt_tokens * route.price_in + reply.usage.completion_tokens * route.price_out)
-        return reply
+            entry["ms"] = round((self._clock.monotonic() - started) * 1000)
+            log.model_ms += entry["ms"]
+            if used is not None:
+                self._count(route, used, entry, log)
 
-    def _note_failure(self, name: str, error: ModelError) -> None:
-        if error.kind != "refused":
-            self._failures.setdefault(name, deque(maxlen=16)).append(self._clock.monotonic())
+    def _count(self, route: ModelRoute, used: Usage, entry: dict[str, Any], log: RouteLog) -> None:
+        """What a call cost, whether or not its answer could be used."""
+        entry.update(prompt_tokens=used.prompt_tokens, completion_tokens=used.completion_tokens)
+        log.prompt_tokens += used.prompt_tokens
+        log.completion_tokens += used.completion_tokens
+        log.cost_micro += round(used.prompt_tokens * route.price_in + used.completion_tokens * route.price_out)
 
 
 def _open_route(route: ModelRoute, clock: Clock) -> Model:

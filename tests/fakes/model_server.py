@@ -36,14 +36,27 @@ Misbehaviour = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Raw:
+    """An HTTP answer byte for byte. ``parts`` are sent one by one; then the line is cut, kept open, or closed well."""
+
+    parts: tuple[bytes, ...] = ()
+    status: int = 200
+    content_type: str = "text/event-stream"
+    headers: tuple[tuple[str, str], ...] = ()
+    then: Literal["close", "cut", "stay", "repeat"] = "close"
+    """``repeat``: the last part again and again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer: text, tool calls as (name, arguments), a delay, and what goes wrong with it."""
+    """One answer: text, tool calls as (name, arguments), a delay, and what goes wrong with it. ``raw`` replaces all that."""
 
     text: str = ""
     calls: tuple[tuple[str, Any], ...] = ()
     delay_s: float = 0.0
     wrong: Misbehaviour = "none"
     usage: tuple[int, int] | None = (100, 20)
+    raw: Raw | None = None
 
 
 Rule = Callable[[Mapping[str, Any]], Answer]
@@ -57,6 +70,23 @@ def say(text: str, *, delay_s: float = 0.0) -> Answer:
 def call(name: str, arguments: Any, *, text: str = "", wrong: Misbehaviour = "none", delay_s: float = 0.0) -> Answer:
     """One tool call."""
     return Answer(text, ((name, arguments),), wrong=wrong, delay_s=delay_s)
+
+
+def events(*chunks: Mapping[str, Any] | str, done: bool = True, then: Any = "close") -> Answer:
+    """A stream of these chunks; a text is sent as it is, with an empty line after it."""
+    parts = tuple(f"{one}\n\n".encode() if isinstance(one, str) else _event(one) for one in chunks)
+    return Answer(raw=Raw((*parts, b"data: [DONE]\n\n") if done else parts, then=then))
+
+
+def body(value: Any, status: int = 200, **headers: str) -> Answer:
+    """A JSON body, whatever was asked for."""
+    named = tuple((name.replace("_", "-"), text) for name, text in headers.items())
+    return Answer(raw=Raw((json.dumps(value).encode(),), status, "application/json", named))
+
+
+def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    """One chunk of a stream."""
+    return _delta(delta, finish)
 
 
 def broken(wrong: Misbehaviour) -> Answer:
@@ -127,6 +157,8 @@ class ModelServer:
             return web.Response(status=503)
         if answer.wrong == "slow_headers" or answer.delay_s:
             await self._pause(answer.delay_s or 5.0)
+        if answer.raw is not None:
+            return await self._raw(request, answer.raw)
         refusal = _refusal(answer.wrong)
         if refusal is not None:
             return refusal
@@ -155,6 +187,21 @@ class ModelServer:
                 request.transport.close()
             return response
         await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async def _raw(self, request: web.Request, raw: Raw) -> web.StreamResponse:
+        response = web.StreamResponse(status=raw.status, headers={"Content-Type": raw.content_type, **dict(raw.headers)})
+        await response.prepare(request)
+        for part in raw.parts:
+            await response.write(part)
+            await asyncio.sleep(0)  # each part is a packet of its own
+        while raw.then == "repeat" and not self._release.is_set():
+            await response.write(raw.parts[-1])
+            await asyncio.sleep(0)
+        if raw.then == "stay":
+            await self._release.wait()
+        if raw.then == "cut" and request.transport is not None:
+            request.transport.close()
         return response
 
     async def _pause(self, seconds: float) -> None:

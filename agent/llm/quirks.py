@@ -1,0 +1,81 @@
+"""What an endpoint has refused in a request though it is no matter to the person, and how it is asked from then on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_STREAM_OPTIONS = re.compile(r"stream_options|include_usage")
+_NEW_LIMIT = re.compile(r"max_completion_tokens")
+_NO_STREAM = re.compile(
+    r"(not support|unsupported|no support for)[^.]{0,20}\bstream(ing)?\b(?!_)"
+    r"|\bstream(ing)?\b(?!_)['\"]?[^.]{0,20}(does not support|not (be )?(supported|allowed|enabled|available)|unsupported)"
+)
+_NO_SYSTEM = re.compile(
+    r"system (role|message|prompt)s?[^.]{0,30}(not|un)[ -]?(be )?(support|allow)|(not support|unsupported)[^.]{0,20}\bsystem\b"
+    r"|only user\b[^.]{0,40}\broles|\bgot system\b"
+)
+_TOLD = "好的，我会按这些规则回答。"
+
+
+@dataclass(slots=True)
+class Quirks:
+    """How one endpoint must be asked. Empty until it refuses something. Lives as long as the process."""
+
+    dropped: set[str] = field(default_factory=set)
+    new_limit: bool = False
+    whole: bool = False
+    """It cannot stream."""
+    no_system: bool = False
+    """Its chat template has no place for a system message."""
+
+    def learn(self, status: int, body: object, request: Mapping[str, Any]) -> bool:
+        """Take note of a refusal. True when something was learnt and the same call is worth sending once more."""
+        text = str(body).lower()
+        if status == 404 and "conversation" in text:
+            named = {key for key in request if "conversation" in key or "session" in key}
+            return self._drop(named)  # SES-22: the conversation is gone; a new one begins
+        if status not in (400, 415, 422, 500, 501):
+            return False
+        if "stream_options" in request and _STREAM_OPTIONS.search(text):
+            return self._drop({"stream_options"})
+        if _NEW_LIMIT.search(text) and "max_tokens" in text:
+            self.new_limit = not self.new_limit
+            return "max_tokens" in request or "max_completion_tokens" in request
+        if request.get("stream") and not self.whole and _NO_STREAM.search(text):
+            self.whole = True
+            return True
+        if not self.no_system and _NO_SYSTEM.search(text):
+            self.no_system = True
+            return True
+        return False
+
+    def apply(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The request as this endpoint takes it."""
+        kept = {key: value for key, value in request.items() if key not in self.dropped}
+        if self.new_limit and "max_tokens" in kept:
+            kept["max_completion_tokens"] = kept.pop("max_tokens")
+        if self.whole:
+            kept.pop("stream", None)
+            kept.pop("stream_options", None)
+        if self.no_system:
+            kept["messages"] = _without_system(kept["messages"])
+        return kept
+
+    def _drop(self, keys: set[str]) -> bool:
+        new = keys - self.dropped
+        self.dropped |= keys
+        return bool(new)
+
+
+def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rules as a round of their own before the others, so that what the person said stays word for word."""
+    told: list[Mapping[str, Any]] = []
+    for message in messages:
+        if message["role"] == "system":
+            told += [{"role": "user", "content": message["content"]}, {"role": "assistant", "content": _TOLD}]
+        else:
+            told.append(message)
+    return told
