@@ -14,6 +14,7 @@ from agent.toolbox import prompt_reply
 from tools import texts
 from tools.decided import Actor, Answer
 
+_SHORT_CHARS = 32
 _DIGIT = re.compile("[1-9]")
 
 
@@ -84,8 +85,12 @@ async def card(
 async def _picked(
     services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability
 ) -> FastAnswer | None:
-    """A bare 1 to 9 answers the question that was just asked; None when none was."""
+    """A bare 1 to 9 answers the question that was just asked; None when none was. Without a model to understand it, so does
+    a short answer in words (第二个, an account)."""
     number = normalize(message.text)[0] if message.kind == "text" and message.typed and capability.trusted else ""
+    if number and not _DIGIT.fullmatch(number) and len(message.text) <= _SHORT_CHARS and not services.settings.models:
+        named = await services.confirm.choose_by_words(_actor(message, where), message.text)
+        return None if named.outcome == "none" else _said(named)
     if not _DIGIT.fullmatch(number):
         return None
     decided = await services.confirm.choose(_actor(message, where), int(number), bare=True)

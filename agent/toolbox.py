@@ -52,6 +52,13 @@ class Toolbox:
             return []
         return [offer_of(tool) for tool in self.services.registry.offered(self.context())]
 
+    def withheld(self) -> list[ToolOffer]:
+        """What this employee may not use for want of a role, so that the rule model can say so; no model is offered it, and
+        customers are not told of it (N-12)."""
+        if not self.capability.trusted or self.services.registry is None or self.message.subject_kind != "user":
+            return []
+        return [offer_of(tool) for tool in self.services.registry.withheld(self.context())]
+
     async def call(self, call_id: str, name: str, arguments: str) -> Called:
         """Validate and run a read, or park a write. ``call_id`` makes repeats of one call one action."""
         outcome = await self.services.registry.call(

@@ -143,12 +143,20 @@ async def loop(run: Run, context: Context, state: dict[str, Any], replaces: dict
     """Model and tools until there is an answer."""
     services, settings = run.services, run.services.settings
     delay_file = settings.data_dir / "demo_model_delay_ms" if settings.demo else None
-    rule = RuleModel(state, services.clock.local(), run.message.subject_kind, segmenter_for(settings.data_dir), delay_file)
+    tools = Toolbox(services, run.message, run.where, run.capability, run.turn_id, replaces)
+    rule = RuleModel(
+        state,
+        services.clock.local(),
+        run.message.subject_kind,
+        segmenter_for(settings.data_dir),
+        delay_file,
+        () if settings.models else tools.withheld(),
+    )
     purpose: Purpose = "hard" if len(context.messages[-1].content) > _HARD_CHARS else "chat"
     return await Loop(
         router=services.router,
         rule=rule,
-        tools=Toolbox(services, run.message, run.where, run.capability, run.turn_id, replaces),
+        tools=tools,
         limits=settings.limits,
         clock=services.clock,
         deadline=run.deadline,

@@ -125,7 +125,7 @@ def _mp_account(seed: str, api_base: str, account_id: str, app_id: str, original
 
 
 def _work_order_tools(api_base: str) -> list[dict[str, Any]]:
-    priority = {"type": "string", "enum": ["low", "normal", "high"], "description": "优先级"}
+    priority = {"type": "string", "enum": ["low", "normal", "high"], "description": "优先级：low=低 normal=普通 high=高"}
     return [
         {
             "name": "work_order_list",
@@ -136,7 +136,7 @@ def _work_order_tools(api_base: str) -> list[dict[str, Any]]:
             "body": "none",
             "summary_template": "共 {total} 张未关闭的工单：{summary}",
             "roles": ["server_access"],
-            "triggers": ["查工单", "未关闭工单", "有哪些工单"],
+            "triggers": ["查 工单", "未关闭 工单", "未处理 工单", "有哪些 工单", "几张工单", "多少工单"],
         },
         {
             "name": "work_order_create",
@@ -154,7 +154,7 @@ def _work_order_tools(api_base: str) -> list[dict[str, Any]]:
             "confirm_template": "新建工单「{title}」",
             "idempotency_header": "Idempotency-Key",
             "roles": ["server_access"],
-            "triggers": ["建工单", "提工单", "新建工单"],
+            "triggers": ["建 工单", "提 工单", "开 工单", "新建工单", "报修"],
         },
     ]
 

@@ -48,6 +48,16 @@ def find_stretches(text: str, now: datetime, towards: Towards = "past") -> list[
     return found
 
 
+def find_impossible(plain: str, today: date) -> tuple[str, tuple[int, int]] | None:
+    """The first day that does not come (2月30日, 13月5号) in an NFKC text, and where; or None."""
+    at = 0
+    while (match := _ANY.search(plain, at)) is not None:
+        at = match.end()
+        if _MONTH_AND_DAY.fullmatch(match.group()) and _span(match.group(), today, "future") is None:
+            return match.group(), match.span()
+    return None
+
+
 def resolve_range(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     """The stretch of time a question about the past means (上周五, 5月2号, 几周前), or None. Naive local time."""
     found = find_stretches(text, now, "past")
@@ -295,7 +305,7 @@ _RULES: list[tuple[re.Pattern[str], _Rule]] = [
         (r"(?P<year>)(?<![\d./-])(?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?![\d./%-]|[个人台次元天条份小分])", _full),
         (r"(?P<year>)(?P<month>\d{1,2})\.(?P<day>\d{1,2})[日号]", _full),
         (rf"(?P<year>{_Y}年|今年|去年|前年|明年)?(?P<month>{_N})月份?", _month),
-        (r"大?[前后]天|[今明昨]天|[今明昨]日|[今明昨]早|[今明昨]晚|当天", _day),
+        (r"大?[前后]天|[今明昨]天|[今明昨后]儿个?|[今明昨]日|[今明昨]早|[今明昨]晚|当天", _day),
         (rf"(?P<month>(?:上上|下下|上|下|这|本)个?月)?(?P<day>{_N})[号日](?![楼线机门库仓店院员码栋])", _day_of_month),
         (r"(?P<week>(?:上上|下下|上|下|这|本)个?)?(?:周|星期|礼拜)末", _weekend),
         (r"(?P<week>(?:上上|下下|上|下|这|本)个?)?(?:周|星期|礼拜)(?P<day>[一二三四五六日天1-7])", _weekday),
@@ -314,6 +324,7 @@ _RULES: list[tuple[re.Pattern[str], _Rule]] = [
         (r"元旦|妇女节|劳动节|五一|儿童节|国庆节?|圣诞节?", _holiday),
     )
 ]
+_MONTH_AND_DAY = re.compile(rf"(?:{_Y}年|\d{{2}}年|[今去前明]年)?{_N}月{_N}[日号]?|(?:上上|下下|上|下|这|本)个?月{_N}[号日]")
 _ORDER = (15, 16, 17, 0, 1, 2, 3, 4, 6, 5, 7, 8, 9, 10, 12, 14, 13, 11, 18)
 """Longest and most telling first: 三个月前 before 三个月, 3月3日 before 3月."""
 _ANY = re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[a-z]+>', '(?:', _RULES[index][0].pattern)})" for index in _ORDER))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Literal
 
-from memory.dates import find_stretches
+from memory.dates import Stretch, find_impossible, find_stretches
 from memory.numbers import INTEGER, NUMBER, parse_number
 
 Repeat = Literal["none", "daily", "weekdays", "weekly", "monthly"]
@@ -27,6 +27,8 @@ _PERIODS = {
     "凌晨": 1, "清晨": 7, "一早": 8, "早上": 8, "早晨": 8, "上午": 9, "中午": 12, "午后": 14, "下午": 14, "傍晚": 18,
     "晚上": 20, "夜里": 22, "半夜": 0, "上班前": 8, "上班后": 9, "下班前": 17, "下班后": 18, "早": 8, "晚": 20,
 }  # fmt: skip
+_NIGHT = frozenset({"晚上", "夜里", "半夜", "晚"})
+"""Parts of the day whose small hours belong to the day after: 今晚十二点, 明天半夜两点."""
 _AFTERNOON = frozenset({"中午", "午后", "下午", "傍晚", "晚上", "夜里", "下班前", "下班后", "晚"})
 _PERIOD = "|".join(sorted((word for word in _PERIODS if len(word) > 1), key=len, reverse=True))
 _CLOCK = re.compile(
@@ -46,6 +48,44 @@ _REPEATS: tuple[tuple[re.Pattern[str], Repeat], ...] = (
     (re.compile(r"每个?月"), "monthly"),
     (re.compile(r"每[天日晚]|天天|每(?=早|天|晚|上午|下午)"), "daily"),
 )
+
+_UNKNOWN_REPEAT = re.compile(
+    rf"每隔|隔(?:一?天|周|月)|每(?:半个?|{INTEGER}个?)?(?:小时|钟头|分钟|刻钟)|每(?:两|[二三四五六七八九十2-9]|\d\d)个?(?:天|日|周|星期|礼拜|月)"
+    r"|每个?(?:季度?|半?年)|每年|每个?(?:周|星期|礼拜)[一二三四五六日天1-7](?:[、和,及跟]?(?:周|星期|礼拜)?[一二三四五六日天1-7](?![点时:\d]))+"
+)
+_SOME_TIME = re.compile(
+    "等一?会儿?|等一?下|待会儿?|一会儿|过一?会儿?|过几天|过两天|晚点儿?|晚些时候|稍后|回头|有空(?:的?时候)?|改天|改日|以后"
+)
+_OPEN_DAY = re.compile(rf"(?:周|星期|礼拜)[一二三四五六日天末1-7]|{INTEGER}[号日]")
+_WIDEST_DAYS = 3
+"""周末 means its first day; 下周 and 过几天 mean none in particular."""
+
+
+def unknown_repeat(text: str) -> str | None:
+    """The words for a rhythm that reminders do not have (每隔一天, 每小时, 每周一三五), or None."""
+    match = _UNKNOWN_REPEAT.search(unicodedata.normalize("NFKC", text))
+    return match.group() if match is not None else None
+
+
+def impossible_time(text: str, now: datetime) -> tuple[str, tuple[int, int]] | None:
+    """A day or an hour that is said but does not exist (11月31号, 25点), and where in the NFKC text; or None."""
+    plain = unicodedata.normalize("NFKC", text)
+    for match in _CLOCK.finditer(plain):
+        number = parse_number(match["hour"]) if match["hour"] is not None else None
+        if isinstance(number, int) and number < 100 and _read_clock(match) is None:
+            return match.group(), match.span()
+    return find_impossible(plain, now.date())
+
+
+def vague_time(text: str, now: datetime) -> tuple[str, tuple[int, int]] | None:
+    """The words that mean no moment in particular (下周, 过几天, 等会儿), and where in the NFKC text; None when the text
+    names a plainer time, or none at all."""
+    plain = unicodedata.normalize("NFKC", text)
+    days = find_stretches(plain, now, "future")
+    if days and not _is_one_day(days[0]):
+        return plain[days[0].start : days[0].end], (days[0].start, days[0].end)
+    match = _SOME_TIME.search(plain)
+    return (match.group(), match.span()) if match is not None and not days else None
 
 
 def find_repeat(text: str) -> tuple[Repeat, tuple[int, int] | None]:
@@ -76,13 +116,29 @@ def find_moment(text: str, now: datetime, *, default_hour: int = 9, repeating: b
     clock, clock_span = _clock(plain)
     if not days and clock is None:
         return None
+    if days and not _is_one_day(days[0]):
+        return None
     if clock is None:
         day = days[0]
         return Moment(_at(now, day.first, time(default_hour)), False, ((day.start, day.end),))
     spans = (*((day.start, day.end) for day in days[:1]), clock_span)
     if days:
-        return Moment(_at(now, days[0].first, clock.when), True, spans)
+        return Moment(_on_day(plain, days[0], clock, now), True, spans)
     return Moment(_next(now, clock, tonight=not repeating), True, spans)
+
+
+def _is_one_day(day: Stretch) -> bool:
+    return (day.last - day.first).days < _WIDEST_DAYS
+
+
+def _on_day(plain: str, day: Stretch, clock: _Clock, now: datetime) -> datetime:
+    """The hour on that day; 周三上午 said on Wednesday afternoon is next week's."""
+    shift = timedelta(days=1) if clock.next_day else timedelta()
+    at = _at(now, day.first, clock.when) + shift
+    if at > now or not _OPEN_DAY.fullmatch(plain[day.start : day.end]):
+        return at
+    later = find_stretches(plain[day.start : day.end], now + timedelta(days=1), "future")
+    return _at(now, later[0].first, clock.when) + shift if later else at
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +146,8 @@ class _Clock:
     when: time
     said_half: bool
     """Whether the half of the day was said, so that 3 点 cannot mean the other half."""
+    next_day: bool = False
+    """Whether it is after the midnight that ends the day named: 今晚十二点, 24点."""
 
 
 def _clock(text: str) -> tuple[_Clock | None, tuple[int, int]]:
@@ -100,7 +158,7 @@ def _clock(text: str) -> tuple[_Clock | None, tuple[int, int]]:
     part = _PART.search(text)
     if part is None:
         return None, (0, 0)
-    return _Clock(time(_PERIODS[part.group()]), True), part.span()
+    return _Clock(time(_PERIODS[part.group()]), True, part.group() == "半夜"), part.span()
 
 
 def _read_clock(match: re.Match[str]) -> _Clock | None:
@@ -113,7 +171,9 @@ def _read_clock(match: re.Match[str]) -> _Clock | None:
     period = match["period"]
     if hour > 24 or minute > 59:
         return None
-    late = period in _AFTERNOON and hour < 12 and not (period == "中午" and hour >= 11) and not (period == "夜里" and hour < 6)
+    if hour == 24 or (period in _NIGHT and (hour == 12 or hour < 6)):
+        return _Clock(time(hour % 12, minute), True, next_day=True)
+    late = period in _AFTERNOON and hour < 12 and not (period == "中午" and hour >= 11)
     bare = period is None and match["hh"] is None and 1 <= hour <= 6
     if late or bare:
         hour += 12

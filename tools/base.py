@@ -67,6 +67,11 @@ class OutcomeUnknown(YizhanError):
     code = "outcome_unknown"
 
 
+def phrases(text: str) -> tuple[str, ...]:
+    """Triggers written as one text with 、 between them; what stands in a trigger is told in agent/llm/triggers.py."""
+    return tuple(text.split("、"))
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One numbered answer to a question: how it reads, and the whole call it means."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select, update
 
 from config.ids import new_id
+from memory.numbers import INTEGER, parse_number
 from tools import texts
 from tools.base import Option, Tool, ToolContext
 from tools.decided import Actor
@@ -30,7 +34,8 @@ def question_text(question: str, options: Sequence[Option]) -> str:
 def offer(context: ToolContext, tool: Tool, question: str, options: Sequence[Option]) -> Callable[[Connection], None]:
     """The write that keeps what each option means; it replaces an older question of this person here."""
     now = context.clock.now_ms()
-    kept = [dict(option.arguments) for option in options[:MAX_OPTIONS]]
+    shown = options[:MAX_OPTIONS]
+    kept = {"labels": [option.label for option in shown], "calls": [dict(option.arguments) for option in shown]}
 
     def write(connection: Connection) -> None:
         close(connection, context.conversation_id, context.user_id)
@@ -78,7 +83,55 @@ def chosen(
 ) -> tuple[str, Mapping[str, Any]] | None:
     """The tool and arguments that this number stands for, or None when no question with that many options waits; for a
     ``bare`` number: one just asked."""
-    since_ms = now_ms - (_BARE_MS if bare else _GOOD_FOR_MS)
+    waiting = _waiting(connection, actor, now_ms, _BARE_MS if bare else _GOOD_FOR_MS)
+    if waiting is None or not 1 <= number <= len(waiting.calls):
+        return None
+    return waiting.tool, waiting.calls[number - 1]
+
+
+def number_meant(connection: Connection, actor: Actor, words: str, now_ms: int) -> int | None:
+    """Which option of the question just asked a short answer in words means: 第二个, an account, a name or a department that
+    only one of them has. 0: none of them (算了, 都不是). None when nothing waits or it is not plain."""
+    waiting = _waiting(connection, actor, now_ms, _BARE_MS)
+    if waiting is None:
+        return None
+    bare = _folded(words)
+    if _NEITHER.fullmatch(bare):
+        return 0
+    ordinal = _ORDINAL.fullmatch(bare)
+    if ordinal is not None:
+        number = len(waiting.calls) if ordinal["last"] else int(parse_number(ordinal["number"]) or 0)
+        return number if 1 <= number <= len(waiting.calls) else None
+    bare = _AROUND.sub("", bare)
+    fits = [number for number, option in enumerate(waiting.labels, 1) if bare and _is_called(bare, option)]
+    return fits[0] if len(fits) == 1 else None
+
+
+_NEITHER = re.compile("(?:那|还是)?(?:算了|取消|都不是|都不对|不发了|不用了?|不要了)(?:吧|了)?")
+_ORDINAL = re.compile(f"(?:就|选|要|是|发给)?(?:第?(?P<number>{INTEGER})(?:个|位|项|号)?|(?P<last>最后(?:一)?(?:个|位)?))(?:吧)?")
+_AROUND = re.compile("^(?:就|选|要|是|给|发给|找)|(?:的?(?:那|这)(?:个|位))?(?:的|吧)?$")
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().strip(" \t\r\n。.,!~")
+
+
+def _is_called(said: str, label: str) -> bool:
+    """Whether the label is, or has as one of its parts, what was said: 张三（zhangsan02，市场）."""
+    folded = _folded(label)
+    parts = [part.strip() for part in re.split("[(),]", folded) if part.strip()]
+    return said == folded or said in parts or any(len(part) > 1 and said == f"{part}部" for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    tool: str
+    labels: tuple[str, ...]
+    calls: tuple[Mapping[str, Any], ...]
+
+
+def _waiting(connection: Connection, actor: Actor, now_ms: int, for_ms: int) -> _Waiting | None:
+    """The newest question of this person here that was asked at most ``for_ms`` ago."""
     row = connection.execute(
         select(ACTIONS.c.tool, ACTIONS.c.args_json)
         .where(
@@ -87,12 +140,14 @@ def chosen(
             ACTIONS.c.requester_id == actor.user_id,
             ACTIONS.c.status == "choice",
             ACTIONS.c.expires_at_ms > now_ms,
-            ACTIONS.c.created_at_ms >= since_ms,
+            ACTIONS.c.created_at_ms >= now_ms - for_ms,
         )
         .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
         .limit(1)
     ).first()
-    options = json.loads(row.args_json) if row is not None else []
-    if row is None or not 1 <= number <= len(options):
+    if row is None:
         return None
-    return str(row.tool), options[number - 1]
+    kept = json.loads(row.args_json)
+    if isinstance(kept, list):  # asked before labels were kept
+        return _Waiting(str(row.tool), (), tuple(kept))
+    return _Waiting(str(row.tool), tuple(kept["labels"]), tuple(kept["calls"]))

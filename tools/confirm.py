@@ -125,6 +125,18 @@ class Confirmations:
 
         return await self._database.write(end)
 
+    async def choose_by_words(self, actor: Actor, words: str) -> Answer:
+        """The answer to a question just asked in words instead of its number (第二个, an account); 算了 ends the question. The
+        outcome is "none" where no question waits, or the words mean no option of it."""
+        now = self._clock.now_ms()
+        number = await self._database.read(lambda c: choices.number_meant(c, actor, words, now))
+        if number is None:
+            return Answer(outcome="none")
+        if number > 0:
+            return await self.choose(actor, number, bare=True)
+        ending = (lambda c: choices.close(c, actor.conversation_id, actor.user_id),)
+        return Answer(texts.CHOICE_DROPPED, outcome="asked", publish=ending)
+
     def withdraw_undelivered(self, connection: Connection, action_id: str) -> bool:
         """The prompt could not be delivered: its action is withdrawn (N-15). False when it was decided already."""
         values = {"status": "withdrawn", "error_code": "undelivered", "finished_at_ms": self._clock.now_ms()}

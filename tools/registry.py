@@ -81,6 +81,11 @@ class Registry:
         """What this person may use here; nothing else is ever shown to a model."""
         return [tool for tool in self.tools(context.tenant_id) if may_use(tool, context)]
 
+    def withheld(self, context: ToolContext) -> list[Tool]:
+        """What exists here and only wants a role this person does not have."""
+        off = context.tenant.tools.disabled
+        return [tool for tool in self.tools(context.tenant_id) if tool.name not in off and not may_use(tool, context)]
+
     def examine(self, tool: Tool, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
         """The arguments as the tool would get them, and everything wrong with them."""
         return self._checkers[id(tool)].examine(arguments)

@@ -11,16 +11,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agent.llm.base import ToolOffer
+from agent.llm.slot_schema import properties_of
+from agent.llm.slot_values import is_machine, machine_in
+from agent.llm.triggers import POLITE, find_trigger, weight
 from memory.segment import Segmenter
 
 _ASKING = frozenset(
-    "查 看 看看 查看 查询 查一下 怎么样 怎么 如何 多少 什么 哪些 现在 目前 当前 告诉 知道 今天 明天 需要 情况".split()  # noqa: SIM905
+    "查 看 看看 查看 查询 查一下 怎么样 怎样 怎么 如何 多少 什么 哪些 现在 目前 当前 告诉 知道 今天 明天 需要 情况".split()  # noqa: SIM905
+    + "还 剩 还剩 剩余 是不是 有没有 高不高 好不好 好吗 下 如何 啥 了 过 吧 是否".split()  # noqa: SIM905
 )
-_TAKES_A_CLAUSE = frozenset({"提醒我", "叫我"})
+_TAKES_A_CLAUSE = re.compile("(?:提醒(?:一下)?|叫)我")
 """What follows is what to remind of, whatever it speaks of: 提醒我给张三发消息."""
+_TALK = re.compile(r"了|过|[吗嘛么呢?]|不(?:想|要|用|需|喜)|是|挺|真|太|很|总")
+"""Signs of talk about a thing; without a trigger nobody is taken to order it."""
+_TALK_TOO = re.compile(r"不(?:想|要|用|需|喜)|已经|过[你他她]|真|太|挺|[好难]用")
+"""Signs that nobody even asks."""
 _K1, _B = 1.2, 0.6
 TRIGGER = 3.0
 """What a trigger counts, and one more a character, beside BM25 scores of mostly 1 to 8."""
+MACHINE = 1.5
+"""What a machine's name counts for a tool that looks at machines."""
 THRESHOLD = 1.2
 MARGIN = 1.25
 COVERAGE = 0.5
@@ -29,13 +39,20 @@ COVERAGE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One tool's score for a sentence. ``trigger`` is the trigger that matched, if any, and ``at`` where."""
+    """One tool's score for a sentence. ``trigger`` is the trigger that matched, if any, and ``span`` where."""
 
     offer: ToolOffer
     score: float
     coverage: float
     trigger: str | None = None
-    at: int = -1
+    span: tuple[int, int] = (-1, -1)
+    looks: bool = False
+    """Whether it looks at the machine that the sentence names."""
+
+    @property
+    def at(self) -> int:
+        """Where the trigger begins."""
+        return self.span[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +67,71 @@ class Intent:
 
 def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) -> Intent:
     """What the sentence asks for; an empty Intent when nothing scores above the threshold."""
+    plain = unicodedata.normalize("NFKC", text).lower()
     ranked = score(text, offers, segmenter)
-    fit = [one for one in ranked if one.score >= THRESHOLD and (one.trigger is not None or one.coverage >= COVERAGE)]
+    named = _outermost([one for one in ranked if one.trigger is not None])
+    if named:
+        return _among_named(plain, named)
+    fit = [one for one in ranked if one.score >= THRESHOLD and one.coverage >= COVERAGE]
+    fit = [one for one in fit if not (_TALK if one.offer.writes else _TALK_TOO).search(plain)]
     if not fit:
         return Intent()
-    best = fit[0]
-    asks = [one for one in fit if one.trigger is not None]
-    first = min(asks, key=lambda one: one.at, default=None)
-    if first is not None and len(asks) > 1 and first.trigger in _TAKES_A_CLAUSE and _alone_at(first, asks):
+    close = [one for one in fit[1:] if one.score * MARGIN > fit[0].score and one.looks == fit[0].looks]
+    return Intent(rivals=(fit[0].offer, close[0].offer)) if close else Intent(fit[0].offer)
+
+
+def _among_named(plain: str, named: Sequence[Scored]) -> Intent:
+    """The tool meant among those the sentence names, best first."""
+    first = min(named, key=lambda one: one.at)
+    alone = all(first.at < other.at for other in named if other is not first)
+    if len(named) > 1 and alone and _takes_the_rest(plain, first, named):
         return Intent(first.offer, named=True)
-    covering = _covering([one for one in fit if one.trigger is not None])
+    covering = _covering(named)
     if covering is not None:
         return Intent(covering.offer, named=True)
-    close = [one for one in fit[1:] if one.score * MARGIN > best.score and (one.trigger or "") not in (best.trigger or "-")]
-    if best.trigger is not None:
-        close = [one for one in close if one.trigger is not None and len(one.trigger) + 2 > len(best.trigger)]
-    else:
-        close = [one for one in fit[1:] if one.score * MARGIN > best.score]
-    if close:
-        return Intent(rivals=(best.offer, close[0].offer))
-    return Intent(best.offer, named=best.trigger is not None)
+    best = named[0]
+    close = [
+        one for one in named[1:] if one.score * MARGIN > best.score and weight(one.trigger or "") + 2 > weight(best.trigger or "")
+    ]
+    return Intent(rivals=(best.offer, close[0].offer)) if close else Intent(best.offer, named=True)
 
 
-def _alone_at(first: Scored, others: Sequence[Scored]) -> bool:
-    return all(first.at < other.at for other in others if other is not first)
+def _outermost(named: Sequence[Scored]) -> list[Scored]:
+    """Without tools whose trigger is only a part of another's (工单 in 查工单), or begins inside of one (待办 取消 in
+    「建待办取消会员」)."""
+    return [one for one in named if not any(_swallows(other, one) for other in named if other is not one)]
+
+
+def _swallows(other: Scored, one: Scored) -> bool:
+    longer = weight(other.trigger or "") > weight(one.trigger or "")
+    if other.span[0] == one.span[0]:
+        return longer and one.span[1] <= other.span[1]
+    return other.span[0] < one.span[0] < other.span[1] and (longer or one.span[1] > other.span[1])
+
+
+def _takes_the_rest(plain: str, first: Scored, named: Sequence[Scored]) -> bool:
+    """Whether all that follows the first order is its content: it stands at the very beginning, or a colon follows it."""
+    if _TAKES_A_CLAUSE.search(first.trigger or ""):
+        return True
+    following = min(one.at for one in named if one is not first)
+    colon = re.search(r"(?<![\da-z]):", plain[first.span[1] : max(following, first.span[1])])
+    return colon is not None or ((first.trigger or "").startswith("^") and _covering(named) is None)
 
 
 def score(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) -> list[Scored]:
     """Every tool with its score, best first."""
     plain = unicodedata.normalize("NFKC", text).lower()
-    query = {word for word in segmenter.words(plain, split=False) if word not in _ASKING and not re.search(r"\d", word)}
+    machine = machine_in(plain, [])
+    query = {
+        word
+        for word in segmenter.words(re.sub(f"^{POLITE}", "", plain), split=False)
+        if word not in _ASKING and not re.search(r"\d", word)
+    }
+    query -= {machine[0]} if machine is not None else set()
     documents = [_document(offer, segmenter) for offer in offers]
     known = Counter(word for document in documents for word in document)
     average = sum(sum(document.values()) for document in documents) / max(1, len(documents))
     weights = {word: math.log(1 + (len(documents) - known[word] + 0.5) / (known[word] + 0.5)) + 0.2 for word in query}
-    total = sum(weights.values()) or 1.0
     scored = []
     for offer, document in zip(offers, documents, strict=True):
         length = sum(document.values())
@@ -94,10 +141,22 @@ def score(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) -> list[
             if count:
                 covered += weights[word]
                 points += weights[word] * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length / (average or 1)))
-        trigger, at = _trigger(plain, offer.triggers)
-        points += TRIGGER + len(trigger) if trigger else 0.0
-        scored.append(Scored(offer, points, covered / total, trigger, at))
+        looks = MACHINE if machine is not None and _looks_at(offer, machine[0], covered) else 0.0
+        trigger, span = find_trigger(plain, offer.triggers)
+        points += looks + (TRIGGER + weight(trigger) if trigger else 0.0)
+        coverage = (covered + looks) / ((sum(weights.values()) + looks) or 1.0)
+        scored.append(Scored(offer, points, coverage, trigger, span, looks > 0))
     return sorted(scored, key=lambda one: (-one.score, one.offer.name))
+
+
+def _looks_at(offer: ToolOffer, machine: str, covered: float) -> bool:
+    """Whether a tool that changes nothing may be asked about this machine: it knows it, or the words about it."""
+    if offer.writes:
+        return False
+    for name, schema in properties_of(offer).items():
+        if is_machine(name) and (covered > 0 or machine in (str(value).lower() for value in schema.get("enum", ()))):
+            return True
+    return False
 
 
 def _covering(triggered: Sequence[Scored]) -> Scored | None:
@@ -112,32 +171,14 @@ def _covering(triggered: Sequence[Scored]) -> Scored | None:
             if isinstance(field, dict)
         )
         others = [other for other in triggered if other is not one]
-        if all(any(word in fields for word in _stems(other.trigger or "")) for other in others):
+        if all(_stem(other.trigger or "") in fields for other in others):
             return one
     return None
 
 
-def _stems(trigger: str) -> list[str]:
-    return [trigger[:2]] if len(trigger) > 2 else [trigger]
-
-
-def _trigger(plain: str, triggers: Sequence[str]) -> tuple[str | None, int]:
-    """The longest trigger found."""
-    best: tuple[str | None, int] = (None, -1)
-    for trigger in triggers:
-        pattern = _trigger_pattern(unicodedata.normalize("NFKC", trigger).lower())
-        match = re.search(pattern, plain) if pattern else None
-        if match and len(trigger) > len(best[0] or ""):
-            best = (trigger, match.start())
-    return best
-
-
-@lru_cache(maxsize=2048)
-def _trigger_pattern(trigger: str) -> str:
-    """A trigger as a pattern: a space stands for up to 8 characters of the same clause (「建 待办」), and a number or a
-    measure word may stand between Chinese characters (待办做完: 待办3做完)."""
-    parts = ["[\\d\\s#号第个一]{0,4}".join(re.escape(char) for char in part) for part in trigger.split()]
-    return "[^，,。；;:]{0,8}?".join(parts)
+def _stem(trigger: str) -> str:
+    bare = re.sub(r"!.|[\s^$]", "", trigger)
+    return bare[:2] if len(bare) > 2 else bare
 
 
 def _document(offer: ToolOffer, segmenter: Segmenter) -> Counter[str]:
@@ -145,7 +186,7 @@ def _document(offer: ToolOffer, segmenter: Segmenter) -> Counter[str]:
     fields = offer.parameters.get("properties", {})
     titles = [str(field.get("title", "")) for field in fields.values() if isinstance(field, dict)]
     about = " ".join([offer.name.replace("_", " "), offer.title, offer.description])
-    shown = " ".join([*titles, *offer.labels.values(), *offer.examples, *offer.triggers])
+    shown = " ".join([*titles, *offer.labels.values(), *offer.examples, *(re.sub("!.", "", one) for one in offer.triggers)])
     return _counted(segmenter, about, shown)
 
 

@@ -71,15 +71,16 @@ def flat(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def enum_words(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Words for enum values told in the description as ``high=高`` or ``高(high)``."""
+    """Words for enum values told in the description as ``high=高`` or ``高(high)``; ``create=新建/创建`` tells two, the first of
+    them the one people are shown."""
     words: dict[str, Any] = {}
     text = unicodedata.normalize("NFKC", str(schema.get("description", "")))
     for item in schema.get("enum", ()):
         for pattern in (
-            rf"\b{re.escape(str(item))}\s*[=:是]\s*([\u4e00-\u9fff]+)",
+            rf"\b{re.escape(str(item))}\s*[=:是]\s*([\u4e00-\u9fff/]+)",
             rf"([\u4e00-\u9fff]+)\(\s*{re.escape(str(item))}\s*\)",
         ):
             match = re.search(pattern, text)
-            if match:
-                words[match[1]] = item
+            for word in match[1].split("/") if match else ():
+                words.setdefault(word, item)
     return words

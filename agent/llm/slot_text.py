@@ -9,68 +9,105 @@ from typing import Any
 from agent.llm.base import ToolOffer
 from agent.llm.slot_schema import is_time, label
 from agent.llm.slot_values import Filled, take
+from agent.llm.triggers import POLITE, find_trigger, trigger_pattern
 
-_FILLER = re.compile(
-    r"^(?:请|麻烦|劳驾|能不能|可以|可不可以|能否|能(?=帮|给|替)|帮我|帮忙|给我|替我|我想|我要|你|再|先|把|将|来|记得|记一下|，|,|。|、|:|：|\s)+"
-    r"|(?:，|,|。|、|;|；|！|!|？|\?|\s|吧|呢|啊|一下)+$"
+_HEAD = re.compile(rf"^(?:{POLITE}(?:我?想|我要|来(?!访|电|宾|源|信|年|料|稿|历)|记得|记一下|[、:。]|\s))+|^{POLITE}")
+_TAIL = re.compile(
+    r"(?:[,，。、;；！!？?~\s]|(?<![网酒水])吧|[呢啊哈]|一下|谢谢你?|(?<![是目标的])的|(?<![纪摘重需主只])要|(?<![存现实])在)+$"
 )
 _MAKE = re.compile(
-    r"(?:新?建立?|创建|添加|新增|增加|加|设|设置|定|记|发|写|开|提交?|做成?|弄)(?:成|为|上)?(?:一?[个条项份张则]|个|一下)?(?:的)?"
+    r"(?:新?建立?|创建|添加|新增|增加|加|设|设置|定|记|发|写|开|提交?|做成?|弄)(?:成|为|上)?(?:[一两几]?[个条项份张则篇]|个|一下)?(?:的)?"
 )
-_QUOTED = re.compile(r"[「『“\"《]([^」』”\"》]{1,500})[」』”\"》]")
+_QUOTED = re.compile(r"[「『“\"《]([^」』”\"》]{1,2000})[」』”\"》]")
 _PERSON_NAMES = frozenset({"to", "recipient", "receiver", "assignee", "user", "person"})
 CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
 """Parameters that may be any words at all."""
 _SEARCH_NAMES = frozenset({"keyword", "query", "keywords", "search"})
-_PERSON = re.compile(
-    r"(?:转告|告诉|通知|发给|给|@)(?P<value>[A-Za-z][A-Za-z0-9_.-]{1,31}|(?![我你他她它])[\u4e00-\u9fff]{2,4}?)"
-    r"(?:发(?:一?[个条])?(?:消息|信息|微信)(?:说|讲)?|说(?:一声|一下)?|(?:发|一下|一声)?(?=[:,，。\s]|$|明|后|今|下|会|我))"
+_NAME = r"[A-Za-z][A-Za-z0-9_.-]{1,31}|(?![我你他她它])[\u4e00-\u9fff]{2,4}?"
+_SAID = (
+    r"发(?:一?[个条])?(?:消息|信息|微信|通知|短信)(?:说|讲)?|留(?:个|一?条)?言|带(?:个|句)话|[说讲](?:一声|一下|句)?"
+    r"|(?:发|一下|一声)?(?=[:,，。\s]|$|[明后今昨下上会我你他她您这那把请让帮的要来去在不别没有快尽马已文项客周星早晚中收还0-9]"
+    r"|[一二三四五六七八九十]点)"
 )
-_NOBODY = frozenset({"同事", "别人", "他", "她", "人", "谁", "某人", "对方"})
+"""What stands between a name and what is said: 说, 发消息, or nothing where a clause begins."""
+_PERSON = re.compile(
+    rf"(?:转告|转达|告诉|通知|提醒|发消息给|发个消息给|发条消息给|发给|给|跟|和|@)\s*(?P<value>{_NAME})\s*(?:{_SAID})"
+)
+_NOBODY = frozenset({"同事", "别人", "他", "她", "人", "谁", "某人", "对方", "大家", "群里", "所有人"})
 """Words in a person's place that name nobody."""
 _SEARCHED = re.compile(r"(?:包含|含有|关键字是?|搜索?一?下?|里面?的|有没有)\s*(?P<value>[^\s，,。的?？]{1,100})")
-_AFTER_COLON = re.compile(r"(?<!\d)[::]\s*(.+)$", re.DOTALL)
+_COLON = re.compile(r"(?<![\dA-Za-z])[::]\s*|(?<=[A-Za-z])[::](?!//)\s*")
 _ASKED = re.compile(r"^(?:请问)?(?:你)?(?:能|可以|可不可以|可否|麻烦)")
 _EMPTY_WORDS = re.compile(
-    rf"别忘了?|千万|都|(?:之?前|以?内)?(?:要|得|必须)?(?:完成|搞定|做完|做好|提交|交|弄完)?|{_MAKE.pattern}|每|的"
+    rf"别忘了?|千万|都|(?:之?前|以?内)?(?:要|得|必须)?(?:完成|搞定|做完|做好|提交|交|弄完)?|{_MAKE.pattern}|每|的|里|中|上|到|[一两几]?[个条项份张则篇]"
 )
+_REMIND = re.compile(r"(?:到时候?|届时|记得)?(?:提醒|叫|通知)(?:一下)?我(?:一下)?|(?<=\0)(?:提醒|叫)(?=[,，。\s]|$)|提醒(?=\0)")
+_LOOK = re.compile(rf"(?:^|(?<=\0)){POLITE}(?:查|看|搜|找|读|翻)(?:一下|一查|一看|查|看|下|找)?")
+_TIMED = re.compile(r"(?:截止(?:时间|日期|到)?|到期)?(?:[是为到在]|:)?\0+(?:之前|以前|前|以内|之内|内|截止)?")
 
 
 def read_texts(plain: str, offer: ToolOffer, properties: Mapping[str, Mapping[str, Any]], filled: Filled) -> None:
     """The free texts of a call: who it goes to, what is quoted, what follows a colon, else what is left of the sentence."""
     if _ASKED.match(plain):
         plain = re.sub(r"[吗嘛么](?=[?？。\s]*$)", " ", plain)  # 可以明天提醒我开会吗: asked for, not about
-    free = [
+    free = [name for name in free_names(properties) if name not in filled.values]
+    told_to = None
+    for name in [one for one in free if one in _PERSON_NAMES]:
+        who = _group(_PERSON, plain)
+        told_to = None if who is None or who[0] in _NOBODY else who
+        take(filled, name, told_to)
+    for name in [one for one in free if one in _SEARCH_NAMES]:
+        take(filled, name, _group(_SEARCHED, plain))
+    for name in [one for one in free if one not in filled.values]:
+        _take_labelled(plain, name, properties[name], filled)
+    required = offer.parameters.get("required", ())
+    open_names = [name for name in free if name in required and name not in filled.values and name not in _PERSON_NAMES]
+    content = next((name for name in open_names if name in CONTENT_NAMES), None)
+    title = next((name for name in open_names if name != content), None)
+    if title is None and content is None:
+        return
+    if title is None and told_to is not None and (words := plain[told_to[1][1] :].strip(" \t\r\n:,，")):
+        _put(filled, content or "", unquote(words))  # what is told to somebody is told word for word
+        return
+    quoted = _QUOTED.search(plain)
+    if quoted:
+        filled.values[title or content or ""] = quoted[1].strip()
+        if title is not None and content is not None:
+            _put(filled, content, _after_colon(plain, quoted.end(), filled.spans))
+        return
+    labels = [label(name, schema) for name, schema in properties.items() if name in filled.values]
+    _put(filled, title or content or "", _rest(plain, filled.spans, offer, labels))
+
+
+def free_names(properties: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The parameters that hold words of the person's own."""
+    return [
         name
         for name, schema in properties.items()
         if schema.get("type", "string") == "string"
         and not {"enum", "pattern", "format", "const"} & set(schema)
-        and name not in filled.values
         and not is_time(name, schema)
         and not re.search(r"host|server|machine|device|(?:^|_)id$", name)
     ]
-    for name in [one for one in free if one in _PERSON_NAMES]:
-        who = _group(_PERSON, plain)
-        take(filled, name, None if who is None or who[0] in _NOBODY else who)
-    for name in [one for one in free if one in _SEARCH_NAMES]:
-        take(filled, name, _group(_SEARCHED, plain))
-    open_names = [name for name in free if name in offer.parameters.get("required", ()) and name not in filled.values]
-    open_names = [name for name in open_names if name not in _PERSON_NAMES]
-    content = next((name for name in open_names if name in CONTENT_NAMES), None)
-    title = next((name for name in open_names if name != content), None)
-    quoted = _QUOTED.search(plain)
-    if quoted and (title or content):
-        _put(filled, properties, title or content or "", quoted[1])
-    if content is not None and content not in filled.values:
-        after = _AFTER_COLON.search(plain)
-        text = after[1] if after and (title is None or title in filled.values) else ""
-        if title is None or title in filled.values:
-            said = [label(name, schema) for name, schema in properties.items() if name in filled.values]
-            rest = _rest(plain, filled.spans, (*offer.triggers, offer.title), said) if not quoted else ""
-            _put(filled, properties, content, text or rest)
-    elif title is not None and title not in filled.values:
-        said = [label(name, schema) for name, schema in properties.items() if name in filled.values]
-        _put(filled, properties, title, _rest(plain, filled.spans, (*offer.triggers, offer.title), said))
+
+
+def called(name: str, schema: Mapping[str, Any]) -> str:
+    """A pattern for what people call a parameter: its label, or a word of its description."""
+    described = re.findall(r"[\u4e00-\u9fff]{2,4}", re.sub("[和或的、]", " ", str(schema.get("description", ""))))
+    words = {label(name, schema), *described}
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+def _take_labelled(plain: str, name: str, schema: Mapping[str, Any], filled: Filled) -> None:
+    """A text the sentence calls by its name: 理由是新员工入职, 内容：周一张三."""
+    match = re.search(
+        rf"(?:^|(?<=[,，;；。\s]))(?:{called(name, schema)})(?:[是为叫]?:|[是为叫])\s*(?P<value>\S.*)$", plain, re.DOTALL
+    )
+    if match is None or re.match("什么|啥|哪", match["value"]):
+        return
+    end = min([match.end(), *(start for start, _ in filled.spans if start > match.start("value"))])
+    value = unquote(plain[match.start("value") : end].strip(" ,，。;；"))
+    take(filled, name, (value, (match.start(), end)) if value else None)
 
 
 def _group(pattern: re.Pattern[str], plain: str) -> tuple[str, tuple[int, int]] | None:
@@ -78,36 +115,80 @@ def _group(pattern: re.Pattern[str], plain: str) -> tuple[str, tuple[int, int]] 
     return None if match is None else (match["value"], match.span())
 
 
-def _put(filled: Filled, properties: Mapping[str, Mapping[str, Any]], name: str, text: str) -> None:
+def _put(filled: Filled, name: str, text: str) -> None:
     text = text.strip()
     if text:
-        filled.values[name] = text[: int(properties[name].get("maxLength", 500))]
+        filled.values[name] = text
 
 
-def _rest(plain: str, spans: Sequence[tuple[int, int]], triggers: Sequence[str], labels: Sequence[str]) -> str:
-    """The sentence without times and what only says what to do: 把web-01的内存告警建一个待办，明天提醒我 → web-01的内存告警."""
+def _after_colon(plain: str, start: int, spans: Sequence[tuple[int, int]]) -> str:
+    colon = _COLON.search(plain, start)
+    return without_times(_blanked(plain, spans)[colon.end() :]) if colon else ""
+
+
+def _blanked(plain: str, spans: Sequence[tuple[int, int]]) -> str:
     kept = list(plain)
     for start, end in spans:
         kept[start:end] = ["\0"] * (end - start)
-    text = "".join(kept)
+    return "".join(kept)
+
+
+def _rest(plain: str, spans: Sequence[tuple[int, int]], offer: ToolOffer, labels: Sequence[str]) -> str:
+    """The sentence without times and what only says what to do: 把web-01的内存告警建一个待办，明天提醒我 → web-01的内存告警.
+
+    What follows the order's colon is taken as it is, but for its times.
+    """
+    triggers = [*offer.triggers, *([offer.title] if offer.title else [])]
+    trigger, span = find_trigger(plain.lower(), triggers)
+    colon = _COLON.search(plain, max(span[1], 0))
+    if colon is not None and colon.start() - max(span[1], 0) <= 14 and plain[colon.end() :].strip():
+        return without_times(_blanked(plain, spans)[colon.end() :])
+    words = _word_spans(plain, trigger) if trigger else []
+    taken = re.match(rf"{POLITE}([把将])[^,，。;；]*$", plain[: span[0]]) if trigger else None
+    words += [taken.span(1)] if taken is not None else []  # 把 belongs to the order, not to what is ordered
+    text = _blanked(plain, [*spans, *words])
     named = "|".join(re.escape(one) for one in labels if one)
     if named:
         text = re.sub(rf"\0+(?:{named})?的?|(?:{named})(?:是|为|:)?\0+", "\0", text)
-    nouns = "|".join(sorted({re.escape(part) for trigger in triggers for part in trigger.split()}, key=len, reverse=True))
-    if nouns:
-        text = re.sub(rf"{_MAKE.pattern}\0*(?:{nouns})", "\0", text)
-        text = re.sub(nouns, "\0", text)
-    text = re.sub(r"(?:到时候?|届时|记得)?(?:提醒|通知|叫)(?:一下)?我?", "\0", text)
+    text = re.sub(rf"{_MAKE.pattern}(?=\0)", "\0", text) if words else text
+    text = _REMIND.sub("\0", text, count=1)
+    text = _TIMED.sub("\0", text)
+    text = text if offer.writes else _LOOK.sub("", text)
     pieces = [_bare(piece) for piece in re.split(r"[\0，,。；;！!\n]+", text)]
     return " ".join(piece for piece in pieces if len(piece) > 1)
+
+
+def _word_spans(plain: str, trigger: str) -> list[tuple[int, int]]:
+    """Where the words of a trigger stand, without what stands between them."""
+    match = trigger_pattern(trigger).search(plain.lower())
+    if match is None:
+        return []
+    return [match.span(number) for number in range(2, len(match.groups()) + 1)]
+
+
+def without_times(text: str) -> str:
+    """Words as they were typed, without the times that were read from them (\\0) and what belongs to those."""
+    pieces = re.split(r"([,，;；\n])", text)
+    kept = ""
+    for number in range(0, len(pieces), 2):
+        piece = pieces[number]
+        timed = "\0" in piece
+        piece = _TIMED.sub("", _REMIND.sub("", piece, count=1) if timed else piece)
+        if timed and _EMPTY_WORDS.fullmatch(piece.strip()):
+            piece = ""
+        if piece.strip():
+            kept += (pieces[number - 1] if kept and number else "") + piece
+    return kept.strip(" \t\r\n,，;；")
 
 
 def _bare(text: str) -> str:
     before = ""
     while text != before:
         before = text
-        text = _FILLER.sub("", text.strip())
-    text = re.sub(r"^(?:的|要|去|在|之?前|内)(?=.)|(?:的|要|在)$", "", text)
+        text = _TAIL.sub("", _HEAD.sub("", text.strip()))
+    text = re.sub(
+        r"^(?:的|一[声下句]|要(?![求闻点是害素])|一?[个条项](?!人|案|目|体|性|件|款)|里(?!程|面)|中(?=查))(?=.)", "", text
+    )
     return "" if _EMPTY_WORDS.fullmatch(text) else text
 
 

@@ -14,7 +14,10 @@ from memory.moments import Moment, find_moment, find_repeat
 from memory.numbers import NUMBER, parse_number
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)+|[A-Za-z]+\d+|\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z][A-Za-z0-9]+")
-_UNIT = re.compile(r"\s*(?:台|个|份|次|天|分钟|小时|人|条|项|张|间|位|元)")
+_UNIT = re.compile(r"\s*个?(台|份|次|天|分钟|小时|人|条|项|张|间|位|元|行|页|个)")
+_NO_COUNT = re.compile(r"\s*[号楼层栋点月年日:/]|[\u4e00-\u9fff]?[厅室]")
+"""What makes a number a name or a time: 三号厅, 5楼, 3点."""
+_ORDINAL = re.compile(rf"(?:第|选|就)?\s*({NUMBER})\s*(?:个|项|条|号|位)?(?:吧)?")
 _DUE_HOUR = 18
 """A day named as the last one ends with the working day."""
 _SAID_MEANT = (
@@ -117,6 +120,17 @@ def _time_for(plain: str, names: list[str], properties: Mapping[str, Mapping[str
     return names[0]
 
 
+def read_choice(plain: str, values: Sequence[Any], words: Sequence[str]) -> Any:
+    """The one of several choices a short answer means, besides naming it: 第二个, 最后一个, 运维 for 运维群; or None."""
+    bare = plain.strip(" \t\r\n。.,!~吧的")
+    match = _ORDINAL.fullmatch(bare)
+    number = parse_number(match[1]) if match is not None else -1 if bare.startswith("最后") else None
+    if isinstance(number, int) and (number == -1 or 1 <= number <= len(values)):
+        return values[number - 1 if number > 0 else -1]
+    alike = [value for value, word in zip(values, words, strict=True) if len(bare) > 1 and (bare in word or word in bare)]
+    return alike[0] if len(alike) == 1 else None
+
+
 def stamp(moment: datetime, schema: Mapping[str, Any]) -> str:
     """A moment as the parameter wants it: ISO 8601 with offset, or a day."""
     return moment.date().isoformat() if schema.get("format") == "date" else moment.isoformat(timespec="seconds")
@@ -128,7 +142,7 @@ def read_typed(
     """A number, a token of a pattern, or a machine's name, and where."""
     kind = schema.get("type", "string")
     if kind in ("integer", "number"):
-        return _number(plain, schema, taken)
+        return _number(plain, name, schema, taken)
     if kind == "string" and schema.get("pattern"):
         return _patterned(plain, str(schema["pattern"]), taken)
     if kind == "string" and is_machine(name):
@@ -153,21 +167,33 @@ def machine_in(plain: str, taken: Sequence[tuple[int, int]]) -> tuple[str, tuple
     return None
 
 
-def _number(plain: str, schema: Mapping[str, Any], taken: Sequence[tuple[int, int]]) -> tuple[Any, tuple[int, int]] | None:
+def _number(
+    plain: str, name: str, schema: Mapping[str, Any], taken: Sequence[tuple[int, int]]
+) -> tuple[Any, tuple[int, int]] | None:
+    known_by = name in ("number", "no", "id") or "编号" in f"{schema.get('title', '')}{schema.get('description', '')}"
+    called = f"{schema.get('title', '')} {schema.get('description', '')}"
     identifiers = [match.span() for match in _IDENTIFIER.finditer(plain)]
     for match in re.finditer(rf"(?<![A-Za-z0-9-])[#第]?({NUMBER})", plain):
         value = parse_number(match[1])
         if value is None or overlaps(match.span(1), taken) or overlaps(match.span(1), identifiers):
             continue
-        if match[1] in ("一", "两") and re.match("[个条项份下些]", plain[match.end() :]):
+        if match[1] in ("一", "两") and plain[match.start()] != "第" and re.match("[个条项份下些]", plain[match.end() :]):
             continue
         if schema.get("type") == "integer" and not isinstance(value, int):
             continue
+        unit = _UNIT.match(plain, match.end())
+        if not known_by and (_NO_COUNT.match(plain, match.end()) or _other_unit(unit, called)):
+            continue
         if value < schema.get("minimum", value) or value > schema.get("maximum", value):
             continue
-        unit = _UNIT.match(plain, match.end())
         return value, (match.start(), unit.end() if unit else match.end())
     return None
+
+
+def _other_unit(unit: re.Match[str] | None, called: str) -> bool:
+    """Whether a number counts something else than the parameter says it counts: 三天 where hours are wanted."""
+    counted = _UNIT.search(called)
+    return unit is not None and counted is not None and unit[1] != counted[1] and "个" not in (unit[1], counted[1])
 
 
 def _patterned(plain: str, pattern: str, taken: Sequence[tuple[int, int]]) -> tuple[str, tuple[int, int]] | None:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from agent.llm.base import ToolOffer
 from agent.llm.slot_schema import choices, flat, is_time, label, missing, properties_of, property_of
-from agent.llm.slot_text import read_texts, unquote
-from agent.llm.slot_values import Filled, is_machine, machine_in, read_enum, read_time, read_typed, several_times, stamp, take
-from memory.moments import find_moment
+from agent.llm.slot_text import CONTENT_NAMES, called, free_names, read_texts, unquote, without_times
+from agent.llm.slot_values import (
+    Filled,
+    is_machine,
+    machine_in,
+    read_choice,
+    read_enum,
+    read_time,
+    read_typed,
+    several_times,
+    stamp,
+    take,
+)
+from memory.dates import find_stretches
+from memory.moments import find_moment, impossible_time, vague_time
 
 __all__ = [
     "choices",
     "fill",
+    "fill_answer",
     "is_only_time",
     "is_time",
     "label",
@@ -25,6 +38,7 @@ __all__ = [
     "property_of",
     "read_answer",
     "several_times",
+    "too_long",
     "unknown_machine",
 ]
 
@@ -41,7 +55,7 @@ def fill(text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | 
     for name, schema in properties.items():
         if name not in filled.values and "enum" in schema:
             take(filled, name, read_enum(plain, name, schema))
-    read_time(plain, properties, now, filled)
+    _read_times(plain, properties, offer.parameters.get("required", ()), now, filled)
     for name, schema in properties.items():
         if name not in filled.values and "enum" not in schema and not is_time(name, schema):
             take(filled, name, read_typed(plain, name, schema, filled.spans))
@@ -50,6 +64,72 @@ def fill(text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | 
     for name in set(filled.values) - before:
         filled.values[name] = _as_typed(filled.values[name], plain, text)
     return filled.values
+
+
+def _read_times(
+    plain: str, properties: Mapping[str, Mapping[str, Any]], required: Sequence[str], now: datetime, filled: Filled
+) -> None:
+    """The moments a sentence names; one that does not exist is no moment, nor a part of any words (see impossible_time)."""
+    if not any(is_time(name, schema) for name, schema in properties.items()):
+        return
+    plain = re.sub("(?<=[记查看说叫醒录])一下(?=周|星期|礼拜|个?月)", "\0\0", plain)  # 记一下，周五: not 下周五
+    wrong = impossible_time(plain, now)
+    if wrong is not None:
+        filled.spans += [wrong[1], *((day.start, day.end) for day in find_stretches(plain, now, "future"))]
+        return
+    before = set(filled.values)
+    read_time(plain, properties, now, filled)
+    vague = vague_time(plain, now) if set(filled.values) == before else None
+    if vague is not None and any(is_time(name, properties[name]) for name in required if name in properties):
+        filled.spans.append(vague[1])
+    filled.spans[:] = [span for span in filled.spans if not _belongs_to_words(plain, span, filled.spans)]
+
+
+def _belongs_to_words(plain: str, span: tuple[int, int], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a time describes what is spoken of, and so stays a part of the words: 9点的会议."""
+    after = plain[span[1] :]
+    return re.match("的(?!时候|提醒)[\u4e00-\u9fff]", after) is not None and not any(start == span[1] + 1 for start, _ in spans)
+
+
+def fill_answer(text: str, name: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the answer to one question gives on top of what is ``known``, or None when it is no answer to it.
+
+    Words that answer the question for words are these words: of other parameters only times are read from them, and only
+    where the tool has such (「三号厅」 is no number of hours). A typed answer may bring other typed values along.
+    """
+    properties = properties_of(offer)
+    schema = properties[name]
+    if name not in free_names(properties):
+        value = read_answer(text, name, schema, now)
+        if value is None:
+            return None
+        told = fill(text, offer, now, {**known, name: value})
+        free = set(free_names(properties)) - set(known)
+        return {key: one for key, one in told.items() if key not in free or re.search("[,，:：]", text)}
+    plain = re.sub(rf"^(?:{called(name, schema)})(?:[是为叫]|[:：])+\s*", "", text.strip())
+    values = {**known}
+    filled = Filled(values)
+    if name not in CONTENT_NAMES or any(one in offer.parameters.get("required", ()) for one in _times(properties)):
+        timed = {one: properties[one] for one in _times(properties)}
+        _read_times(_folded(plain), timed, offer.parameters.get("required", ()), now, filled)
+    kept = list(plain)
+    for start, end in filled.spans:
+        kept[start:end] = ["\0"] * (end - start)
+    words = unquote(without_times("".join(kept))) if filled.spans else unquote(plain)
+    return {**filled.values, name: words} if words else None
+
+
+def _times(properties: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [name for name, schema in properties.items() if is_time(name, schema)]
+
+
+def too_long(offer: ToolOffer, values: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The first text that is longer than its parameter takes, and how many characters that is; or None."""
+    for name, schema in properties_of(offer).items():
+        limit = schema.get("maxLength")
+        if isinstance(limit, int) and isinstance(values.get(name), str) and len(values[name]) > limit:
+            return name, limit
+    return None
 
 
 def _folded(text: str) -> str:
@@ -67,7 +147,9 @@ def unknown_machine(text: str, offer: ToolOffer, values: Mapping[str, Any]) -> t
     """A machine the sentence names that is none of the tool's choices, and its parameter: never another one instead."""
     for name, schema in properties_of(offer).items():
         if name not in values and "enum" in schema and is_machine(name):
-            found = machine_in(unicodedata.normalize("NFKC", text), [])
+            plain = unicodedata.normalize("NFKC", text)
+            given = [match.span() for value in values.values() for match in re.finditer(re.escape(str(value)), plain)]
+            found = machine_in(plain, given)
             return None if found is None else (name, found[0])
     return None
 
@@ -85,7 +167,7 @@ def read_answer(text: str, name: str, schema: Mapping[str, Any], now: datetime) 
     schema = flat(schema)
     if "enum" in schema:
         found = read_enum(plain, name, schema)
-        return None if found is None else found[0]
+        return read_choice(plain, list(schema["enum"]), choices(schema)) if found is None else found[0]
     if is_time(name, schema):
         moment = find_moment(plain, now)
         return None if moment is None else stamp(moment.at, schema)
@@ -96,4 +178,4 @@ def read_answer(text: str, name: str, schema: Mapping[str, Any], now: datetime) 
         return None if typed is None else typed[0]
     if schema.get("type") == "array":
         return [part for part in re.split(r"[、,，和\s]+", plain) if part] or None
-    return unquote(text.strip())[: int(schema.get("maxLength", 500))] or None
+    return unquote(text.strip()) or None

@@ -7,7 +7,7 @@ from typing import Any
 
 from config.schema import Settings, Tenant, WecomAccount
 from tools import texts
-from tools.base import Tool, ToolContext, ToolRefused, ToolResult
+from tools.base import Tool, ToolContext, ToolRefused, ToolResult, phrases
 
 
 async def _submit(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
@@ -48,6 +48,6 @@ def build(settings: Settings, tenant: Tenant) -> list[Tool]:
             confirm_template="提交审批：{title}",
             labels=_LABELS,
             examples=("提交审批：申请采购两台显示器",),
-            triggers=("提交审批", "发起审批", "提个审批", "申请审批"),
+            triggers=phrases("提交审批、发起审批、提个审批、申请审批、提 审批、走个审批、发 审批"),
         )
     ]

@@ -54,7 +54,7 @@ def build(settings: Settings, tenant: Tenant) -> list[Tool]:
             roles=frozenset({"server_access", "operator"}),
             labels={"source": "日志", "keyword": "关键字", "tail": "行数"},
             examples=(f"查日志 {next(iter(sources))} 里的 ERROR",),
-            triggers=("查日志", "看日志", "日志里"),
+            triggers=("查日志", "看日志", "查 日志", "看 日志", "搜 日志", "日志里"),
         )
     ]
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from config.ports import Draft
 from config.schema import Robot, Settings, Tenant, WecomAccount
 from tools import texts
-from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolResult
+from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolResult, phrases
 
 
 def build(settings: Settings, tenant: Tenant) -> list[Tool]:
@@ -48,7 +48,9 @@ def build(settings: Settings, tenant: Tenant) -> list[Tool]:
             confirm_template="发到{robot}：{text}",
             labels={"robot": "群", "text": "内容"},
             examples=("在运维群通知：今晚十点维护",),
-            triggers=("通知群", "发到群", "群通知", "发群里"),
+            triggers=phrases(
+                "通知群、^通知 群、发到 群、群通知、群 通知、发群里、在 群 说、群 发一条、群 发消息、群 发通知、群里 说、群发"
+            ),
         )
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from config.ids import new_id
 from config.logging import get_logger, log
 from config.ports import Draft, Outbox
 from tools import texts
-from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult
+from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult, phrases
 from tools.models import Reminder
 from tools.prompt import quoted
 from tools.times import iso, next_occurrence, parse_moment, show, to_ms
@@ -65,6 +65,19 @@ def add_reminder(connection: Connection, context: ToolContext, plan: NewReminder
         )
     )
     return number
+
+
+def waiting_reminders(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
+    """When each of these reminders is due next (UTC ms), by key; only those that still wait."""
+    query = select(_REMINDER.c.idempotency_key, _REMINDER.c.next_due_ms)
+    rows = connection.execute(query.where(_REMINDER.c.idempotency_key.in_(keys), _REMINDER.c.status == "active")).all()
+    return {str(row.idempotency_key): int(row.next_due_ms) for row in rows}
+
+
+def cancel_reminder(connection: Connection, key: str) -> bool:
+    """Cancel the reminder of this key inside the caller's transaction. True when it still waited."""
+    waiting = (_REMINDER.c.idempotency_key == key, _REMINDER.c.status == "active")
+    return connection.execute(update(_REMINDER).where(*waiting).values(status="cancelled")).rowcount == 1
 
 
 async def _prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
@@ -138,16 +151,44 @@ async def fire_due(database: Database, outbox: Outbox, clock: Clock, *, limit: i
     """Turn due reminders into outbox rows (key ``reminder:{id}:{due}``); returns the groups to ring for.
 
     Each occurrence is claimed by moving ``next_due_ms`` in the same transaction, so two processes fire it once (SES-12).
-    One found more than 5 minutes late is skipped and moved on, never sent in a flood (SES-11).
+    A repeating one found more than 5 minutes late is skipped and moved on, never sent in a flood (SES-11). One that was to
+    come a single time is told late rather than never: all that a person missed in one conversation as one message.
     """
     now = clock.now_ms()
     due = select(_REMINDER).where(_REMINDER.c.status == "active", _REMINDER.c.next_due_ms <= now)
     rows = await database.read(lambda c: c.execute(due.order_by(_REMINDER.c.next_due_ms).limit(limit)).all())
+    missed: dict[str, list[Any]] = {}
     groups: list[str] = []
     for row in rows:
+        if row.repeat == "none" and now - row.next_due_ms > _GRACE_MS:
+            missed.setdefault(row.conversation_id, []).append(row)
+            continue
         group = await database.write(lambda c, row=row: _fire(c, outbox, row, now))  # type: ignore[misc]
         groups += [group] if group is not None else []
+    for late in missed.values():
+        group = await database.write(lambda c, late=late: _fire_late(c, outbox, late, now))  # type: ignore[misc]
+        groups += [group] if group is not None else []
     return groups
+
+
+def _fire_late(connection: Connection, outbox: Outbox, rows: list[Any], now: int) -> str | None:
+    """What one conversation missed while nobody was there to remind, in one message marked as late; None when another
+    process told it."""
+    mine = [row for row in rows if _claim(connection, row, {"status": "fired", "last_fired_ms": now})]
+    for row in mine:
+        log(_logger, "reminder.fired", reminder=row.id, late_ms=now - row.next_due_ms)
+    if not mine:
+        return None
+    lines = [texts.REMINDER_MISSED_LINE.format(time=show(row.next_due_ms), text=row.text) for row in mine]
+    one = texts.REMINDER_MISSED.format(time=show(mine[0].next_due_ms), text=mine[0].text)
+    text = one if len(mine) == 1 else texts.REMINDERS_MISSED.format(count=len(mine), lines="\n".join(lines))
+    return outbox.put(connection, _draft(mine[0], text))
+
+
+def _claim(connection: Connection, row: Any, values: dict[str, Any]) -> bool:
+    """Take this occurrence; exactly one process gets True (SES-12)."""
+    same = (_REMINDER.c.id == row.id, _REMINDER.c.status == "active", _REMINDER.c.next_due_ms == row.next_due_ms)
+    return connection.execute(update(_REMINDER).where(*same).values(**values)).rowcount == 1
 
 
 def _fire(connection: Connection, outbox: Outbox, row: Any, now: int) -> str | None:
@@ -155,15 +196,10 @@ def _fire(connection: Connection, outbox: Outbox, row: Any, now: int) -> str | N
     following = next_occurrence(row.next_due_ms, row.repeat, now)
     values: dict[str, Any] = {"next_due_ms": row.next_due_ms if following is None else following}
     if following is None:
-        values["status"] = "skipped: overdue" if overdue else "fired"
+        values["status"] = "fired"
     if not overdue:
         values["last_fired_ms"] = now
-    claimed = connection.execute(
-        update(_REMINDER)
-        .where(_REMINDER.c.id == row.id, _REMINDER.c.status == "active", _REMINDER.c.next_due_ms == row.next_due_ms)
-        .values(**values)
-    ).rowcount
-    if claimed != 1:
+    if not _claim(connection, row, values):
         return None
     log(_logger, "reminder.skipped" if overdue else "reminder.fired", reminder=row.id, late_ms=now - row.next_due_ms)
     if overdue:
@@ -174,20 +210,21 @@ def _fire(connection: Connection, outbox: Outbox, row: Any, now: int) -> str | N
         if late_ms >= _LATE_MS
         else texts.REMINDER_DUE.format(text=row.text)
     )
-    return outbox.put(
-        connection,
-        Draft(
-            idempotency_key=f"reminder:{row.id}:{row.next_due_ms}",
-            tenant_id=row.tenant_id,
-            account_id=row.account_id,
-            conversation_id=row.conversation_id,
-            user_id=row.user_id,
-            session_id=None,
-            cause="reminder",
-            cause_id=row.id,
-            text=text,
-            source="tool",
-        ),
+    return outbox.put(connection, _draft(row, text))
+
+
+def _draft(row: Any, text: str) -> Draft:
+    return Draft(
+        idempotency_key=f"reminder:{row.id}:{row.next_due_ms}",
+        tenant_id=row.tenant_id,
+        account_id=row.account_id,
+        conversation_id=row.conversation_id,
+        user_id=row.user_id,
+        session_id=None,
+        cause="reminder",
+        cause_id=row.id,
+        text=text,
+        source="tool",
     )
 
 
@@ -217,7 +254,10 @@ reminder_create = Tool(
     confirm_template="{at} 提醒：{text}",
     labels={"text": "内容", "at": "提醒时间", "repeat": "重复"},
     examples=("明天下午三点提醒我开会", "每天早上九点提醒我写日报"),
-    triggers=("提醒我", "设提醒", "设个提醒", "叫我"),
+    triggers=phrases(
+        "提醒我、提醒一下我、设提醒、设个提醒、设 提醒、加 提醒、建 提醒、定 提醒、设 闹钟、定 闹钟、"
+        "^叫我、叫我一下、后叫我、钟叫我、点叫我、午叫我、上叫我、天叫我"
+    ),
 )
 reminder_list = Tool(
     name="reminder_list",
@@ -226,7 +266,9 @@ reminder_list = Tool(
     parameters={"type": "object", "properties": {}, "additionalProperties": False},
     run=_list,
     examples=("我有哪些提醒",),
-    triggers=("我的提醒", "查提醒", "有哪些提醒", "提醒列表"),
+    triggers=phrases(
+        "我的提醒、查 提醒、有哪些提醒、哪些提醒、什么提醒、啥提醒、看 提醒、提醒列表、提醒有哪些、几个提醒、所有提醒、^提醒$"
+    ),
 )
 reminder_cancel = Tool(
     name="reminder_cancel",
@@ -240,5 +282,9 @@ reminder_cancel = Tool(
     confirm_template="取消提醒 {number}",
     labels={"number": "提醒"},
     examples=("取消提醒 2",),
-    triggers=("取消提醒", "删除提醒", "不用提醒", "不用提醒我", "不用再提醒", "不要提醒我", "别提醒我", "别再提醒我"),
+    triggers=phrases(
+        "取消提醒、删除提醒、删掉提醒、删 提醒、关掉提醒、停掉提醒、去掉提醒、提醒!我!大 取消、"
+        "提醒!我!大 删、提醒!我!大 不要了、不用提醒、不用提醒我、不用再提醒、不要提醒我、别提醒我、"
+        "别再提醒我、不想 收到提醒"
+    ),
 )

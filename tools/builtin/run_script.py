@@ -13,6 +13,7 @@ from tools.base import Prepared, Tool, ToolContext, ToolRefused, ToolResult, fin
 from tools.process import run_on
 
 _SHOWN_CHARS = 400
+_VERBS = ("运行", "执行", "跑")
 
 
 def build(settings: Settings, tenant: Tenant) -> list[Tool]:
@@ -44,7 +45,15 @@ def build(settings: Settings, tenant: Tenant) -> list[Tool]:
             narrow=lambda arguments: exact.get(str(arguments.get("preset"))),
             labels={"preset": "脚本", "host": "主机", "arguments": "参数"},
             examples=tuple(f"运行脚本 {name}" for name in list(presets)[:2]),
-            triggers=("运行脚本", "跑脚本", "执行脚本"),
+            triggers=(
+                "运行脚本",
+                "跑脚本",
+                "执行脚本",
+                "运行 脚本",
+                "跑 脚本",
+                "执行 脚本",
+                *(f"^{verb} {name}" for verb in _VERBS for name in presets),
+            ),
         )
     ]
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from config.ports import Draft
 from memory.keys import conversation_id
 from tools import texts
-from tools.base import AskPerson, Option, Prepared, Tool, ToolContext, ToolRefused, ToolResult
+from tools.base import AskPerson, Option, Prepared, Tool, ToolContext, ToolRefused, ToolResult, phrases
 from tools.ports import Member
 from tools.prompt import quoted, visible
 
@@ -96,5 +96,11 @@ send_message = Tool(
     confirm_template="发给{to}：{text}",
     labels={"to": "收件人", "text": "内容"},
     examples=("告诉张三：会议改到三点", "给李四发消息，文档已更新"),
-    triggers=("发消息给", "给 发消息", "给 发条消息", "给 发个消息", "给同事发消息", "转告", "通知同事"),
+    triggers=phrases(
+        "发消息给!我、发个消息给!我、发条消息给!我、^发消息$、给!我!你 发消息、"
+        "给!我!你 发条消息、给!我!你 发个消息、给!我!你 发信息、给!我!你 发个信息、"
+        "给!我!你 发微信、给!我!你 发个微信、给!我!你 留言、给!我!你 留个言、给同事发消息、"
+        "^转告!我、^转达!我、通知同事、^告诉!我!咱!你!大、^通知!我!咱!你!大、"
+        "^跟!我!你!大 说、^和!我!你!大 说一、^跟!我!你!大 讲、^@、^发给!我"
+    ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from config.schema import Host, Settings, Tenant
 from tools import texts
-from tools.base import Tool, ToolContext, ToolFailed, ToolResult
+from tools.base import Tool, ToolContext, ToolFailed, ToolResult, phrases
 from tools.process import run_local, run_on
 
 LIMIT = 80
@@ -58,8 +58,10 @@ def build(settings: Settings, tenant: Tenant) -> list[Tool]:
             roles=frozenset({"server_access", "operator"}),
             timeout_s=15.0,
             labels={"host": "主机"},
-            examples=("服务器状态怎么样", "看看本机的负载"),
-            triggers=("服务器状态", "查服务器", "负载", "内存使用", "CPU使用", "磁盘使用"),
+            examples=("服务器状态怎么样", "看看本机的负载", "机器还好吗，卡不卡，是不是挂了"),
+            triggers=phrases(
+                "服务器状态、查服务器、看服务器、服务器怎么样、服务器 负载、机器 负载、本机 负载、内存使用、CPU使用、磁盘使用"
+            ),
         )
     ]
 

@@ -15,8 +15,8 @@ from config.columns import table_of
 from config.database import Database
 from config.ids import new_id
 from tools import texts
-from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult
-from tools.builtin.reminder import NewReminder, add_reminder
+from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult, phrases
+from tools.builtin.reminder import NewReminder, add_reminder, cancel_reminder, waiting_reminders
 from tools.models import Todo
 from tools.prompt import quoted
 from tools.times import iso, parse_moment, show, to_ms
@@ -55,7 +55,7 @@ def _insert(connection: Connection, context: ToolContext, arguments: Mapping[str
         due_ms, times = to_ms(due), texts.TODO_DUE.format(time=show(due))
     if "remind_at" in arguments:
         moment = parse_moment(arguments["remind_at"], context.clock, future=False)
-        plan = NewReminder(arguments["title"], to_ms(moment), "none", f"{context.call_key}:remind")
+        plan = NewReminder(arguments["title"], to_ms(moment), "none", _remind_key(context.call_key))
         add_reminder(connection, context, plan)
         times += texts.TODO_REMIND.format(time=show(moment))
     token = secrets.token_urlsafe(16) if context.public_url is not None else None
@@ -85,19 +85,31 @@ async def _list(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResul
     state = arguments.get("status", "open")
     query = select(_TODO).where(_TODO.c.tenant_id == context.tenant_id, _TODO.c.owner_key == context.owner_key)
     query = query.where(_TODO.c.status != "deleted") if state == "all" else query.where(_TODO.c.status == state)
-    rows = await context.database.read(lambda c: c.execute(query.order_by(_TODO.c.number.desc()).limit(20)).all())
+    query = query.order_by(_TODO.c.number.desc()).limit(20)
+
+    def read(connection: Connection) -> tuple[list[Any], dict[str, int]]:
+        found = list(connection.execute(query).all())
+        return found, waiting_reminders(connection, [_remind_key(row.idempotency_key) for row in found])
+
+    rows, reminders = await context.database.read(read)
     name = texts.TODO_STATES[state]
     if not rows:
         return ToolResult(texts.TODO_NONE.format(state=name), raw=[], values={"count": 0, "items": []})
-    lines = "\n".join(_line(row) for row in rows)
+    lines = "\n".join(_line(row, reminders.get(_remind_key(row.idempotency_key))) for row in rows)
     items = [{"number": row.number, "title": row.title, "status": row.status} for row in rows]
     summary = texts.TODO_LIST.format(state=name, count=len(rows), lines=lines)
     return ToolResult(summary, raw=items, values={"count": len(rows), "items": items})
 
 
-def _line(row: Any) -> str:
-    due = "" if row.due_at_ms is None else texts.TODO_DUE.format(time=show(row.due_at_ms))
-    return texts.TODO_LINE.format(number=row.number, title=row.title, due=due)
+def _line(row: Any, remind_ms: int | None) -> str:
+    times = "" if row.due_at_ms is None else texts.TODO_DUE.format(time=show(row.due_at_ms))
+    times += "" if remind_ms is None else texts.TODO_REMIND.format(time=show(remind_ms))
+    return texts.TODO_LINE.format(number=row.number, title=row.title, due=times)
+
+
+def _remind_key(todo_key: str) -> str:
+    """The key of the reminder that was set together with a to-do."""
+    return f"{todo_key}:remind"
 
 
 async def _finish(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
@@ -117,7 +129,10 @@ def _end(connection: Connection, context: ToolContext, number: int, status: str,
         return ToolResult(texts.TODO_ALREADY.format(number=number, title=row.title))
     values = {"status": status, "finished_at_ms": context.clock.now_ms()}
     connection.execute(update(_TODO).where(_TODO.c.id == row.id).values(**values))
-    return ToolResult(said.format(number=number, title=row.title), values={"number": number, "title": row.title})
+    summary = said.format(number=number, title=row.title)
+    if cancel_reminder(connection, _remind_key(row.idempotency_key)):
+        summary += texts.TODO_REMINDER_ENDED
+    return ToolResult(summary, values={"number": number, "title": row.title})
 
 
 async def _prepare_number(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
@@ -198,7 +213,11 @@ todo_create = Tool(
     confirm_template="建待办：{title}",
     labels={"title": "标题", "detail": "说明", "due": "截止时间", "remind_at": "提醒时间"},
     examples=("把web-01的内存告警建一个待办，明天上午提醒我", "建个待办：周五前交周报"),
-    triggers=("建待办", "建一个待办", "加个待办", "新建待办", "待办"),
+    triggers=phrases(
+        "建待办、建一个待办、加个待办、新建待办、建 待办、加 待办、新增待办、添加待办、创建待办、"
+        "记 待办、待办增加、待办加、add待办、^待办:、加到待办、加进待办、放进待办、记到待办、"
+        "记一下!我、记个事、记件事"
+    ),
 )
 todo_list = Tool(
     name="todo_list",
@@ -210,7 +229,7 @@ todo_list = Tool(
             "status": {
                 "type": "string",
                 "enum": ["open", "done", "all"],
-                "description": "open=未完成 done=已完成 all=全部",
+                "description": "open=未完成/没做 done=已完成/做完的/完成的 all=全部/所有",
             }
         },
         "additionalProperties": False,
@@ -218,19 +237,11 @@ todo_list = Tool(
     run=_list,
     labels={"status": "状态"},
     examples=("我的待办", "有哪些待办没做完"),
-    triggers=(
-        "我的待办",
-        "查待办",
-        "查下待办",
-        "查一下待办",
-        "待办列表",
-        "哪些待办",
-        "待办有哪些",
-        "什么待办",
-        "看待办",
-        "看看待办",
-        "看下待办",
-        "列出待办",
+    triggers=phrases(
+        "我的待办、查 待办、待办列表、待办清单、待办list、哪些待办、待办有哪些、什么待办、啥待办、"
+        "看 待办、列出待办、所有待办、全部待办、完成的待办、做完的待办、没做的待办、没做完的待办、"
+        "未完成的待办、几个待办、多少待办、^待办$、待办有几、待办没做、今天要做什么、今天有什么事、"
+        "今天有什么安排"
     ),
 )
 todo_finish = Tool(
@@ -245,7 +256,10 @@ todo_finish = Tool(
     confirm_template="完成待办 {number}",
     labels={"number": "待办"},
     examples=("待办3做完了", "完成待办 3"),
-    triggers=("完成待办", "待办做完", "做完了待办", "待办 完成"),
+    triggers=phrases(
+        "完成待办、待办做完、做完了待办、待办 完成、待办 做完、待办 做好、待办 搞定、待办 办完、"
+        "待办 弄完、待办 done、勾掉待办、搞定待办、做好待办、办完待办、^完成!的!了"
+    ),
 )
 todo_delete = Tool(
     name="todo_delete",
@@ -259,5 +273,7 @@ todo_delete = Tool(
     confirm_template="删除待办 {number}",
     labels={"number": "待办"},
     examples=("删除待办 3",),
-    triggers=("删除待办", "删掉待办", "去掉待办", "待办 删"),
+    triggers=phrases(
+        "删除待办、删掉待办、删待办、去掉待办、移除待办、取消待办、待办 删、待办 不要了、待办 去掉、待办 取消、待办 作废"
+    ),
 )

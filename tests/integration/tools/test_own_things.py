@@ -88,17 +88,47 @@ async def test_a_reminder_fires_once(office: Office) -> None:
 async def test_overdue_reminders_do_not_flood(office: Office) -> None:
     """SES-11: two days late: nothing is sent, a repeating one moves on, a late one within five minutes is marked."""
     await office.do("reminder_create", text="日报", at="2023-11-15T10:00", repeat="daily")
-    await office.do("reminder_create", text="开会", at="2023-11-15T10:00")
+    await office.do("reminder_create", text="周会", at="2023-11-15T10:00", repeat="weekly")
     before = len(await office.sent())
     office.clock.advance(3 * 86_400)
     assert await fire_due(office.database, office.outbox, office.clock) == []
     rows = await office.database.read(lambda c: c.execute(select(_REMINDER).order_by(_REMINDER.c.number)).all())
-    assert [row.status for row in rows] == ["active", "skipped: overdue"]
-    assert rows[0].next_due_ms > office.clock.now_ms()
+    assert [row.status for row in rows] == ["active", "active"]
+    assert all(row.next_due_ms > office.clock.now_ms() for row in rows)
     assert len(await office.sent()) == before
     office.clock.advance((rows[0].next_due_ms - office.clock.now_ms()) / 1000 + 180)
     assert len(await fire_due(office.database, office.outbox, office.clock)) == 1
     assert (await office.sent())[-1]["payload"]["text"] == "提醒（晚了 3 分钟）：日报"
+
+
+async def test_a_single_reminder_is_told_late_rather_than_never(office: Office) -> None:
+    """The product was down when it was due: told once, marked as late; what was missed in one chat is one message."""
+    await office.do("reminder_create", text="开会", at="2023-11-15T10:00")
+    office.clock.advance(3 * 86_400)
+    fired = [await fire_due(office.database, office.outbox, office.clock) for _ in range(3)]
+    assert [len(groups) for groups in fired] == [1, 0, 0]
+    assert (await office.sent())[-1]["payload"]["text"] == "提醒（原定 2023-11-15 10:00（周三），系统停了一阵，来晚了）：开会"
+    for text, at in (("交表", "2023-11-19T10:00"), ("取件", "2023-11-19T11:00")):
+        await office.do("reminder_create", text=text, at=at)
+    office.clock.advance(3 * 86_400)
+    before = len(await office.sent())
+    assert len(await fire_due(office.database, office.outbox, office.clock)) == 1
+    assert len(await office.sent()) == before + 1
+    assert (await office.sent())[-1]["payload"]["text"] == (
+        "系统停了一阵，有 2 条提醒来晚了：\n· 2023-11-19 10:00（周日） 交表\n· 2023-11-19 11:00（周日） 取件"
+    )
+    rows = await office.database.read(lambda c: c.execute(select(_REMINDER)).all())
+    assert {row.status for row in rows} == {"fired"}
+
+
+async def test_a_todo_shows_its_reminder_and_takes_it_along(office: Office) -> None:
+    """The list tells the reminder that was set with a to-do; it ends with it."""
+    await office.do("todo_create", title="周报", remind_at="2023-11-16T09:00")
+    await office.do("todo_create", title="买水")
+    assert (await office.call("todo_list")).summary == ("未完成的待办共 2 项：\n#2 买水\n#1 周报，2023-11-16 09:00（周四）提醒你")
+    assert await office.do("todo_finish", number=1) == "待办 #1 已完成：周报。它的提醒也取消了"
+    assert await office.do("todo_delete", number=2) == "待办 #2 已删除：买水"
+    assert (await office.call("reminder_list")).summary == "没有等着的提醒。"
 
 
 async def test_a_reminder_that_cannot_arrive_is_refused(office: Office) -> None:
