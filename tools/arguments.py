@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from tools import texts
+from tools.prompt import visible
 from tools.schema_run import Problem
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32
 _MAX_INTEGER_DIGITS = 100
+_EXACT_FLOATS = 2**53
+_BLANK = " \t\r\n"
 
 
 class _Bad(Exception):
     def __init__(self, code: str, name: str = "") -> None:
         super().__init__(code)
-        self.problem = Problem("", code, texts.PROBLEMS[code].format(name=name, given="", expected=""))
+        self.problem = Problem("", code, texts.PROBLEMS[code].format(name=visible(name), given="", expected=""))
 
 
 def parse_arguments(given: str | bytes | Mapping[str, Any]) -> tuple[dict[str, Any], Problem | None]:
@@ -27,13 +31,19 @@ def parse_arguments(given: str | bytes | Mapping[str, Any]) -> tuple[dict[str, A
     A mapping (arguments that were parsed before) passes the same limits.
     """
     try:
-        text = given if isinstance(given, (str, bytes)) else json.dumps(given, ensure_ascii=False)
+        text = given if isinstance(given, (str, bytes)) else json.dumps(given, ensure_ascii=False, default=_mapping)
         value = _parse(text)
     except _Bad as error:
         return {}, error.problem
     except (TypeError, ValueError, RecursionError):
         return {}, _Bad("bad_json").problem
     return value, None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value).__name__)
 
 
 def _parse(text: str | bytes) -> dict[str, Any]:
@@ -44,7 +54,7 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     if _depth(text) > MAX_DEPTH:
         raise _Bad("too_deep")
     value = json.loads(
-        text.strip() or "{}", object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
+        text.strip(_BLANK) or "{}", object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
     )
     if not isinstance(value, dict):
         raise _Bad("not_an_object")
@@ -85,10 +95,14 @@ def _constant(word: str) -> Any:
     raise _Bad("not_finite")
 
 
-def _float(text: str) -> float:
+def _float(text: str) -> float | int:
     value = float(text)
     if not math.isfinite(value):
         raise _Bad("not_finite")
+    if abs(value) >= _EXACT_FLOATS:  # a whole number written 12345678901234567.0 keeps its digits
+        exact = Decimal(text)
+        if exact.adjusted() < _MAX_INTEGER_DIGITS and exact == exact.to_integral_value():
+            return int(exact)
     return value
 
 

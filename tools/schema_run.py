@@ -12,8 +12,8 @@ from tools.prompt import visible
 
 Path = tuple[str | int, ...]
 _NAME_CHARS = 80
-_MAX_STEPS = 150_000
-"""What the longest arguments that are read (64 KB of one-digit numbers) need when each item has a choice of three."""
+_MAX_STEPS = 100_000
+"""What the longest arguments that are read (64 KB of one-digit numbers) need when each item has a choice of two."""
 _GUESSES = 20
 """So many wrong names get the nearest right one; nobody reads more, and each costs."""
 _GUESS_CHARS = 200
