@@ -19,8 +19,7 @@ ACTS: dict[Kind, tuple[str, ...]] = {
         " 开始执行 approve confirm"
     ),
     "reject": _words(
-        "取消 拒绝 驳回 否决 取消执行 取消操作 拒绝执行 不要执行 不用执行 不执行 别执行 不确认 我拒绝"
-        " cancel deny reject"
+        "取消 拒绝 驳回 否决 取消执行 取消操作 拒绝执行 不要执行 不用执行 不执行 别执行 不确认 我拒绝 cancel deny reject"
     ),
 }
 """Strong: these name the act, stand beside a number, and take no particle."""
@@ -29,36 +28,39 @@ _SOFT = "[啊呀哇哦喔噢呢哟呐哈哒滴嘞咧勒叻]?"
 _WITH_PARTICLES: dict[Kind, tuple[tuple[str, str], ...]] = {
     # words, what may follow; left out: 好了 行了 对了 (enough, by the way), 对吧 可以吧 (asks), 对哦 (so that is how it is)
     "confirm": (
-        ("好 行 中 成", f"的?{_SOFT}|吧"),
+        ("好 行 成", f"的?{_SOFT}|吧"),
+        ("中", f"{_SOFT}|吧"),
         ("得 阔以", f"的?{_SOFT}"),
         ("是 对", "的?[啊呀呢滴哒呐]?"),
         ("可以 可行 没问题 没有问题 木问题 没错 没毛病 赞成 批准 允许 照办 正确", f"的?{_SOFT}"),
-        ("同意 没意见 没有意见 无异议 没异议 没有异议", f"的?{_SOFT}"),
-        ("当然 肯定", "[的啊呀]?"),
+        ("同意 认同 没意见 没有意见 无异议 没异议 没有异议", f"的?{_SOFT}"),
+        ("当然", "[的啊呀]?"),
         ("ok okk okay okey 欧克", "[的啦啊呀呢哦哈哒滴嘞咧]?"),
         ("确认 确定", "[的吧]"),
-        ("执行 办 做 照做 就这么办 就这样办 就按这个办 就这么做", "吧"),
+        ("执行 办 做 办理 照做 就这么办 就这么着 就这样办 就按这个办 就这么做", "吧"),
     ),
     # left out: 不好了 不行了 (something went wrong), 不是吧 不对吧 (doubts), 先不要 (wait), 不干了 (fed up)
     "reject": (
         ("不行 不好 不中 不成", f"的?{_SOFT}|啦|吧"),
-        ("不可以 不是 不对 不允许", f"的?{_SOFT}|啦"),
+        ("不可以 不是 不对 不正确 不允许", f"的?{_SOFT}|啦"),
         ("不要 不用 不必 不需要 不想要", f"的?{_SOFT}|[了啦咯吧]"),
-        ("不做 不弄 不搞 不办 别做 别弄 别搞", "[了啦]?"),
-        ("先不 先不用 暂时不用 暂时不要", "了"),
+        ("不做 不弄 不搞 不办 不要做 不要办 别做 别办 别弄 别搞", "[了啦]?"),
+        ("先不 先不用 暂时不用 暂时不要 暂时不需要 不麻烦 不用麻烦", "了"),
         ("不 别", "[了啦啊呀]?"),
-        ("不同意 不赞成 不批准 不通过 反对", f"的?{_SOFT}"),
+        ("不同意 不认同 不赞成 不批准 不通过 反对", f"的?{_SOFT}"),
         ("算了 算啦 还是算了 拉倒 作废 放弃 取消 取消掉 拒绝 驳回", "吧?"),
     ),
 }
 _AS_THEY_STAND: dict[Kind, frozenset[str]] = {
     "confirm": frozenset(
-        _words("嗯 恩 嗯呢 嗯啊 嗯呐 嗯哪 嗯是 要得 对头 准 准了 妥了 妥妥的 通过 当然了 照做 就这么办 就这样办 就按这个办")
+        _words(
+            "嗯 恩 嗯呢 嗯啊 嗯呐 嗯哪 嗯是 要得 对头 准 准了 妥了 妥妥的 通过 当然了 照做 就这么办 就这么着 就这样办 就按这个办"
+        )
         + _words("就这么定了 按这个来 可以执行 确认无误 核对无误 无误 我确定 欧了 没问题啦")
-        + _words("yes yep yeah yea yup sure agree agreed approved confirmed correct right 👌 👍 🆗 ✅ ✔ ☑ 🙆 √ ✓")
+        + _words("yes yep yeah yea yup sure agree agreed approved confirmed correct 👌 👍 🆗 ✅ ✔ ☑ 🙆 √ ✓")
     ),
     "reject": frozenset(
-        _words("不能 不可 不可能 不想 不干 暂不 没门 否 否定 回绝 绝对不行 绝对不可以 不太好 不太行 不是这样 不是这样的")
+        _words("不能 不可 不可能 不想 不干 暂不 没门 否 否定 回绝 绝对不行 绝对不可以 不是这样 不是这样的")
         + _words("唔好 唔使 唔使啦 唔使了 唔得 唔是 唔要 唔同意 no nope nah rejected 👎 ✋ 🖐 ❌ ✖ 🚫 🙅 × ✗ ✘")
     ),
 }
@@ -72,7 +74,7 @@ _SPELLED: dict[Kind, frozenset[str]] = {
 """English and pinyin, compared without the spaces between."""
 
 _LEAD: dict[Kind, str] = {
-    "confirm": r"[嗯恩]{1,6}(?=.)|[哦噢喔](?=[好行成]|可以|没问题|同意)|那(?=[好行]|可以)|我(?=同意|赞成|没有?[意异]|无异)"
+    "confirm": r"[嗯恩]{1,6}(?=[^准])|[哦噢喔](?=[好行成]|可以|没问题|同意)|那(?=[好行]|可以)|我(?=同意|赞成|没有?[意异]|无异)"
     r"|(?:完全|绝对|当然)(?=可以|可行|同意|赞成|没问题|没有)|(?:绝对|当然)(?=[好行])|(?:好的|是的)(?=确[认定]|执行|同意)",
     "reject": r"那(?=算)|我(?=反对|放弃|不(?:同意|赞成|批准|要|需要|想|做))|当然(?=不)",
 }
