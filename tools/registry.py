@@ -71,7 +71,11 @@ class Registry:
         return self._narrow(tool, arguments) if tool is not None else None
 
     def _narrow(self, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
-        narrowed = tool.narrow(arguments) if tool.narrow is not None else tool
+        try:
+            narrowed = tool.narrow(arguments) if tool.narrow is not None else tool
+        except Exception as error:  # noqa: BLE001 -- the boundary of one tool: there is none for these arguments
+            log(_logger, "tool.crashed", tool=tool.name, code=type(error).__name__, error=error)
+            return None
         if narrowed is not None and id(narrowed) not in self._checkers:
             self._checkers[id(narrowed)] = _compiled(narrowed)
             self._narrowed[id(narrowed)] = narrowed  # kept alive, so that its id stays its own

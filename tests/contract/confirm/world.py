@@ -170,6 +170,15 @@ class World:
         who = self.actor(user, key or f"k:{text}:{self.clock.now_ms()}", **actor)
         return await (tools or self.tools).confirm.decide(who, decision)
 
+    async def answer_now(self, text: str) -> str:
+        """``answer`` on a clock that moves by itself."""
+        decision = read_decision(text)
+        if decision is None:
+            return ""
+        found = await self.tools.confirm.decide(self.actor(), decision)
+        group = None if found.execute is None else await self.tools.executor.execute(found.execute)
+        return found.text if group is None else "\n".join(await self.texts(group))
+
     async def answer(self, text: str, user: str = "zhangsan", tools: ToolSet | None = None, **actor: Any) -> str:
         """The person types this and is answered; a confirmed action is executed, and its outcome is the answer."""
         found = await self.hear(text, user, tools=tools, **actor)
