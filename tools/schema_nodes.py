@@ -31,7 +31,7 @@ class Node:
         if self.types is not None:
             if not fits_type(value, self.types):
                 expected = "或".join(texts.TYPE_WORDS[name] for name in sorted(self.types))
-                run.add(path, "type", expected=expected, given=texts.TYPE_WORDS.get(type_name(value), type_name(value)))
+                run.add(path, "type", expected=expected, given=texts.GIVEN_WORDS.get(type_name(value), type_name(value)))
                 return
             if isinstance(value, float) and "integer" in self.types and "number" not in self.types:
                 run.integral.add(path)

@@ -50,6 +50,7 @@ TYPE_WORDS = {
     "object": "对象",
     "null": "空",
 }
+GIVEN_WORDS = TYPE_WORDS | {"number": "小数"}  # a number that is no whole one
 FORMAT_WORDS = {
     "date": "日期，如 2026-01-31",
     "time": "时间，如 09:30:00",

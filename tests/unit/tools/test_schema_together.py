@@ -111,6 +111,7 @@ def test_messages_say_what_fits() -> None:
             "unit": {"enum": ["metric", "imperial", True, None, 2]},
             "start_date": {"type": "string"},
             "size": {"anyOf": [{"type": "integer"}, {"type": "array"}, {"type": "null"}]},
+            "count": {"type": ["integer", "null"]},
             "many": {"enum": [f"value {number}" for number in range(50)]},
         },
     }
@@ -121,4 +122,5 @@ def test_messages_say_what_fits() -> None:
     assert checker.check({"unit": 3})[0].suggestion is None
     assert checker.check({"startDate": "x"})[0].suggestion == "是不是“start_date”？"
     assert checker.check({"size": "big"}) == [Problem("size", "any_of", "“size”不符合任何一种写法", "可选：整数、列表")]
+    assert checker.check({"count": 2.5}) == [Problem("count", "type", "“count”应为整数或空，收到的是小数")]
     assert checker.check({"many": "other"})[0].message.endswith("value 19……")
