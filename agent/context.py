@@ -14,6 +14,7 @@ from memory.transcripts import Line
 PROMPTS = Path(__file__).parent / "prompts"
 _WEEKDAYS = "一二三四五六日"
 _CUT = "……（此处省略）……"
+_UNANSWERED = "（这条没有得到回答）"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,11 @@ class AgentContextBuilder:
         blocks = self._blocks(known, now, summary, platform)
         room = self.total_chars - len(newest)
         for number in (4, 3, 5, 2):
-            if sum(len(_render(block)) for block in blocks) <= room:
+            if len(_system(blocks)) <= room:
                 break
             blocks = [block for block in blocks if block.number != number]
-        room -= sum(len(_render(block)) for block in blocks)
-        history = self._window(window, min(self.budgets[6], max(0, room)))
-        system = "\n\n".join(_render(block) for block in blocks)
+        system = _system(blocks)
+        history = self._window(window, min(self.budgets[6], max(0, room - len(system))))
         messages = (ChatMessage("system", system), *history, ChatMessage("user", newest))
         chat = Block(
             6, "window", "最近的对话和最新的消息", "\n".join(message.content for message in messages[1:]), self.budgets[6]
@@ -116,14 +116,15 @@ class AgentContextBuilder:
 
     def _window(self, lines: Sequence[Line], budget: int) -> list[ChatMessage]:
         kept: list[ChatMessage] = []
-        used = 0
+        used = len(_UNANSWERED)
         for line in reversed(lines):
             text = cut(line.text, self.line_chars)
-            if used + len(text) > budget:
+            text = f"（系统通知过用户：{text}）" if line.role == "note" else text
+            used += len(text) + 1  # the line break, should it be joined to its neighbour
+            if used > budget:
                 break
-            used += len(text)
             role: Role = "user" if line.role == "user" else "assistant"
-            kept.append(ChatMessage(role, f"（系统通知过用户：{text}）" if line.role == "note" else text))
+            kept.append(ChatMessage(role, text))
         kept.reverse()
         while kept and kept[0].role != "user":
             kept.pop(0)
@@ -139,8 +140,12 @@ def _merged(messages: list[ChatMessage]) -> list[ChatMessage]:
         else:
             merged.append(message)
     if merged and merged[-1].role == "user":
-        merged.append(ChatMessage("assistant", "（这条没有得到回答）"))
+        merged.append(ChatMessage("assistant", _UNANSWERED))
     return merged
+
+
+def _system(blocks: Sequence[Block]) -> str:
+    return "\n\n".join(_render(block) for block in blocks)
 
 
 def _render(block: Block) -> str:

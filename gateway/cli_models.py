@@ -6,11 +6,11 @@ import argparse
 import asyncio
 import json
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from config.schema import ModelRoute, Settings
 
 _NONE = "没有配置模型：用离线规则模型（只会固定的几件事）。"
-_SIGNS = {True: "是", False: "否", None: "-"}
 
 
 def register(subparsers: Any) -> None:
@@ -52,6 +52,9 @@ def run_check(args: argparse.Namespace) -> int:
     from gateway.cli import settings_from
 
     settings = settings_from(args)
+    if not args.timeout > 0:
+        print("--timeout 要大于 0")
+        return 2
     unknown = set(args.names) - {route.name for route in settings.models}
     if unknown:
         print(f"设置里没有线路 {'、'.join(sorted(unknown))}")
@@ -63,15 +66,17 @@ def run_check(args: argparse.Namespace) -> int:
     elif not checks:
         print(_NONE)
     else:
-        for check in checks:
-            print(_line(check))
+        from gateway.model_report import lines
+
+        for check, route in zip(checks, routes, strict=True):
+            print("\n".join(lines(check, _shown(route.base_url))))
     return 0 if all(check.usable for check in checks) else 1
 
 
 async def _check_all(routes: list[ModelRoute], clock: Any, timeout_s: float) -> list[Any]:
     from agent.llm.check import check_route
 
-    return [await check_route(route, clock, timeout_s=timeout_s) for route in routes]
+    return list(await asyncio.gather(*(check_route(route, clock, timeout_s=timeout_s) for route in routes)))
 
 
 def _row(settings: Settings, route: ModelRoute) -> dict[str, Any]:
@@ -79,25 +84,15 @@ def _row(settings: Settings, route: ModelRoute) -> dict[str, Any]:
     return {
         "name": route.name,
         "model": route.model,
-        "base_url": route.base_url,
+        "base_url": _shown(route.base_url),
         "local": route.local,
         "purposes": list(route.purposes),
         "tenants": allowed,
     }
 
 
-def _line(check: Any) -> str:
-    latency = f"{check.latency_ms} ms" if check.latency_ms is not None else "-"
-    parts = [
-        f"{check.name}  {'可用' if check.usable else '不可用'}",
-        f"连通：{_SIGNS[check.reachable]}",
-        f"首答：{latency}",
-        f"流式：{_SIGNS[check.streams]}",
-        f"工具调用：{_SIGNS[check.calls_tools]}",
-    ]
-    if check.transcribes is not None:
-        parts.append(f"转写：{_SIGNS[check.transcribes]}")
-    if check.knows_model is False:
-        parts.append(f"注意：服务端的模型列表里没有 {check.model}")
-    parts += [f"{what}：{code}" for what, code in (check.trouble or {}).items()]
-    return "  ".join(parts)
+def _shown(url: str) -> str:
+    """The address without what may be a secret in it: a password, a key in the query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", "")) + ("?…" if parts.query else "")

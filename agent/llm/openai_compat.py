@@ -43,6 +43,11 @@ class OpenAICompatible:
         self._quirks = Quirks()
         self._client: AsyncOpenAI | None = None
 
+    @property
+    def streams(self) -> bool:
+        """Whether answers are streamed: asked for, and not refused so far."""
+        return self._stream and not self._quirks.whole
+
     async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer], deadline: Deadline) -> ModelReply:
         """See Model.complete. The deadline bounds the whole exchange, not single reads (M02)."""
         left_s = deadline.remaining_s(self._clock.monotonic())

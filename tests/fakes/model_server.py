@@ -102,6 +102,7 @@ class ModelServer:
     rule: Rule = lambda request: say("好的")
     requests: list[dict[str, Any]] = field(default_factory=list)
     transcript: str = "明天提醒我开会"
+    models: list[dict[str, Any]] = field(default_factory=lambda: [{"id": "fake"}])
     uploads: list[tuple[str, bytes]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     port: int = 0
@@ -136,9 +137,8 @@ class ModelServer:
         self.script.extend(answers)
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response(
-            {"object": "list", "data": [{"id": "fake", "object": "model", "created": 0, "owned_by": "tests"}]}
-        )
+        data = [{"object": "model", "created": 0, "owned_by": "tests", **one} for one in self.models]
+        return web.json_response({"object": "list", "data": data})
 
     async def _transcribe(self, request: web.Request) -> web.Response:
         form = await request.post()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agent.context import AgentContextBuilder, Knowledge, cut
 from agent.prompt_files import PromptError, load_prompt
@@ -105,6 +108,27 @@ def test_neighbours_of_one_role_are_joined(prompts: Path) -> None:
     window = [Line("user", "一"), Line("user", "二"), Line("assistant", "好"), Line("user", "没人理我")]
     roles = [message.role for message in AgentContextBuilder(prompts=prompts).build("三", window, now=NOW).messages]
     assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
+
+
+LINES = st.lists(
+    st.tuples(st.sampled_from(["user", "assistant", "note"]), st.text(alphabet="问答长ab \n👨\u200d👩😀𠀀\u0301", max_size=400)),
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=LINES, newest=st.text(alphabet="新\n 😀𠀀a", min_size=1, max_size=1500), total=st.integers(400, 4000))
+def test_whatever_was_said_the_total_holds_and_the_newest_is_whole(
+    prompts: Path, lines: list[tuple[Any, str]], newest: str, total: int
+) -> None:
+    """R-23: characters are code points, so one of the astral planes is one; joins, labels and notes count too."""
+    builder = AgentContextBuilder(total_chars=total, prompts=prompts)
+    context = builder.build(newest, [Line(role, text) for role, text in lines], now=NOW, summary="聊过", knowledge=KNOWN)
+    messages = context.messages
+    assert (messages[-1].role, messages[-1].content) == ("user", newest)
+    least = len(builder.build(newest, [], now=NOW, knowledge=None).messages[0].content) + len(newest)
+    assert context.chars <= max(total, least)
+    assert [one.role for one in messages] == ["system", *(["user", "assistant"] * ((len(messages) - 2) // 2)), "user"]
 
 
 def test_cut_keeps_both_ends() -> None:

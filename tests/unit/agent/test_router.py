@@ -157,3 +157,4 @@ def test_token_estimates_are_cautious() -> None:
     assert estimate_tokens("你好世界") == 4
     assert estimate_tokens("hello world!") == 4
     assert estimate_tokens("") == 0
+    assert estimate_tokens("😀𠀀") == 3
