@@ -31,10 +31,12 @@ SLOT_TOO_LONG = "{label}有 {count} 个字，最多 {limit} 个字，我不想�
 RULE_REPEAT = "提醒只能每天、每个工作日、每周或每月重复，不会“{said}”。请换一种，或分开说。"
 RULE_SEVERAL = "你一次说了 {count} 件事，其中“{text}”还不完整，所以都没有做。请一件一件发给我。"
 RULE_HOW = "{what}。直接用一句话说就行，例如{examples}。"
-RULE_BYE = "好的，再见。有事随时发给我。"
-RULE_NOD = "好的。有事直接发给我。"
-RULE_PRAISE = "谢谢。有事直接发给我。"
+RULE_BYE = "再见，有事随时找我。"
+RULE_NOD = "好的，有事直接发给我。"
+RULE_NOD_UNABLE = "好的。"
+RULE_PRAISE = "谢谢。"
 RULE_HELLO = "你好。要办的事直接发给我就行，回复「帮助」看我能做什么。"
+RULE_HELLO_UNABLE = "你好。回复「帮助」看你能用的命令。"
 RULE_WHO = "我是这里的自动助手，不是真人。"
 RULE_THANKS = "不客气。"
 
@@ -120,15 +122,6 @@ FAILED_REASONS: dict[str, str] = {
     "model_bad_body": "模型的回答不完整",
     "model_bad_tool_json": "模型的回答不完整",
     "model_not_allowed": "没有允许使用的模型",
-    "database_busy": "数据库忙",
-    "timeout": "超时",
-}
-FAILED_OTHER = "内部出错"
-
-NO_CALLS_LEFT = "本轮的工具调用次数已用完，没有执行。"
-TOO_MANY_PROMPTS = "一次最多请用户确认 {count} 项，这一项没有提出。请告诉用户还有哪些，等确认完再说。"
-PARTIAL_TITLE = "这件事我没能全部做完（{why}），到目前为止："
-PARTIAL_NOTHING = "这件事我没能做完（{why}），还没有得到结果。可以把问题拆小一点再问我。"
     "model_too_long": "内容超过了模型一次能读的长度",
     "model_filtered": "模型服务的内容审核没有放行",
     "model_key": "模型服务不接受我们的密钥",
@@ -136,11 +129,20 @@ PARTIAL_NOTHING = "这件事我没能做完（{why}），还没有得到结果�
     "model_no_model": "模型服务没有这个模型",
     "model_no_tools": "这个模型不会用工具",
     "model_redirect": "模型服务的地址不对",
+    "database_busy": "数据库忙",
+    "timeout": "超时",
+}
+FAILED_OTHER = "内部出错"
+CUT_OFF = "（回答到了长度上限，后面没有说完）"
+
+NO_CALLS_LEFT = "本轮的工具调用次数已用完，没有执行。"
+TOO_MANY_PROMPTS = "一次最多请用户确认 {count} 项，这一项没有提出。请告诉用户还有哪些，等确认完再说。"
+PARTIAL_TITLE = "这件事我没能全部做完（{why}），到目前为止："
+PARTIAL_NOTHING = "这件事我没能做完（{why}），还没有得到结果。可以把问题拆小一点再问我。"
 PARTIAL_WHY: dict[str, str] = {
     "model_calls": "步骤太多",
     "tool_calls": "查询次数太多",
     "tokens": "内容太长",
-CUT_OFF = "（回答到了长度上限，后面没有说完）"
     "time": "时间到了",
 }
 
