@@ -41,6 +41,12 @@ class DatabaseNewer(YizhanError):
     code = "database_newer"
 
 
+class DatabaseBroken(YizhanError):
+    """The database file is damaged, or is no database; waiting does not mend it."""
+
+    code = "database_broken"
+
+
 class FenceLost(YizhanError):
     """The claim this write was made under belongs to somebody else now; nothing was written."""
 

@@ -77,6 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if (broken := _damage(error)) is None:
+            raise
+        print(f"没有成功：数据库文件已损坏，或不是数据库（{broken}）；yizhan migrate 会说怎么处理", file=sys.stderr)
+        return 1
+
+
+def _damage(error: Exception) -> str | None:
+    from gateway.migrate import damage
+
+    return damage(error)
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

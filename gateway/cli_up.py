@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.errors import DatabaseNewer, SettingsError
+from config.errors import DatabaseBroken, DatabaseNewer, SettingsError
 from gateway import up_texts
 from gateway.cli import config_parent, settings_from
 
@@ -89,8 +89,8 @@ def _run_process(args: argparse.Namespace, main: Callable[[Settings, asyncio.Eve
     try:
         upgrade(settings.sqlalchemy_url)
         asyncio.run(_until_signal(settings, main))
-    except DatabaseNewer as error:
-        print(f"数据库比程序新：{error}", file=sys.stderr)
+    except (DatabaseNewer, DatabaseBroken) as error:
+        print(error, file=sys.stderr)
         return 2
     except SettingsError as error:
         print(f"设置有误：{error}", file=sys.stderr)

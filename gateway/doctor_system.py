@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import aiohttp
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError
 
 from config.clock import Clock
 from config.columns import table_of
@@ -16,6 +18,7 @@ from config.errors import DatabaseBusy
 from config.schema import Settings
 from gateway import operator_texts as texts
 from gateway.doctor_report import Finding, Level
+from gateway.migrate import damage
 from gateway.models import Inbound, OutboxMessage
 from gateway.ports import address
 from gateway.queue import ALIVE_PREFIX
@@ -36,8 +39,10 @@ async def check_database(database: Database) -> Finding:
     """Whether it answers and has been migrated."""
     try:
         has_tables = await database.read(lambda c: c.dialect.has_table(c, "inbound"))
-    except DatabaseBusy as error:
-        return Finding(texts.SYSTEM, "database", "fail", texts.DATABASE_BAD.format(reason=error), texts.DATABASE_FIX)
+    except (DatabaseBusy, DBAPIError, sqlite3.Error) as error:
+        broken = damage(error)
+        fix = texts.DATABASE_FIX if broken is None else texts.DATABASE_BROKEN_FIX
+        return Finding(texts.SYSTEM, "database", "fail", texts.DATABASE_BAD.format(reason=broken or error), fix)
     if not has_tables:
         return Finding(texts.SYSTEM, "database", "fail", texts.DATABASE_EMPTY, texts.DATABASE_EMPTY_FIX)
     return Finding(texts.SYSTEM, "database", "ok", texts.DATABASE_OK.format(dialect=database.dialect))

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from config.database import postgres_url
-from config.errors import DatabaseBusy, DatabaseNewer
+from config.errors import DatabaseBroken, DatabaseBusy, DatabaseNewer
 from config.logging import get_logger, log
+from gateway import up_texts
 
 REVISIONS = ("0001", "0002")
 """Every revision this code knows, oldest first."""
 
 HEAD = REVISIONS[-1]
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PG_LOCK = 7_341_902_118
 _logger = get_logger(__name__)
 
@@ -31,16 +34,26 @@ def upgrade(url: str) -> str:
     """Migrate the database at ``url`` to HEAD; returns the revision it had before ("" when new).
 
     Blocks; call it before the loop starts or in a thread. Safe in any number of processes at once. Raises DatabaseNewer
-    when the database is at a revision this code does not know, DatabaseBusy when it cannot be reached.
+    when the database is at a revision this code does not know, DatabaseBroken when its file is damaged, DatabaseBusy when it
+    cannot be reached: a full or read-only disk is that, too.
     """
     try:
         before = _sqlite(Path(url.split("///", 1)[1])) if url.startswith("sqlite") else asyncio.run(_postgres(url))
-    except (DBAPIError, OSError) as error:
-        reason = error.orig if isinstance(error, DBAPIError) else error.strerror
+    except (DBAPIError, sqlite3.Error, OSError) as error:
+        if (broken := damage(error)) is not None:
+            raise DatabaseBroken(up_texts.BROKEN.format(path=url.split("///", 1)[1], reason=broken)) from None
+        reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
         raise DatabaseBusy(f"the database cannot be reached for migration: {type(error).__name__}: {reason}") from None
     if before != HEAD:
         log(_logger, "database.migrated", from_revision=before or "empty", to_revision=HEAD)
     return before
+
+
+def damage(error: BaseException) -> str | None:
+    """SQLite's words when an error says that the file itself is damaged or no database; None for any other error."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    final = isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    return str(cause) if final else None
 
 
 def revision_of(connection: Connection) -> str:
@@ -55,10 +68,7 @@ def _bring_up(connection: Connection) -> str:
     if before == HEAD:
         return before
     if before and before not in REVISIONS:
-        raise DatabaseNewer(
-            f"the database is at revision {before}, this version knows {HEAD} at most; "
-            "install the version that wrote it, or restore the backup made before its upgrade"
-        )
+        raise DatabaseNewer(up_texts.NEWER.format(found=before, head=HEAD))
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from alembic import command
     from alembic.config import Config

@@ -13,6 +13,11 @@ STOPPING = "正在停止……"
 STOPPED = "已停止。"
 GAVE_UP = "{name} 无法启动："
 MIGRATED = "数据库已升级到 {head}（之前：{before}）"
+NEWER = "数据库比程序新：它在版本 {found}，这个程序最多认识 {head}。请装上写它的那个版本，或恢复升级之前的备份"
+BROKEN = (
+    "数据库文件 {path} 已损坏，或不是数据库（{reason}），重启也没有用。请停掉所有进程，把它和同名的 -wal、-shm 一起移到别处，"
+    "放回最近的备份再启动；没有备份时试试 sqlite3 旧文件 .recover | sqlite3 新文件。先检查磁盘有没有故障"
+)
 UP_TO_DATE = "数据库已是最新（{head}）"
 EMPTY = "空"
 EMBEDDED = "内置 Redis：{engine}"

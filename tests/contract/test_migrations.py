@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -18,9 +19,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from config.database import open_database
-from config.errors import DatabaseNewer
+from config.errors import DatabaseBroken, DatabaseNewer
 from gateway import migrate
 from gateway.migrations.tables import METADATA
+
+ROOT = Path(migrate.__file__).resolve().parents[1]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -60,7 +63,7 @@ async def test_a_newer_database_is_refused(url: str) -> None:
     database = open_database(url)
     await database.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
     await database.close()
-    with pytest.raises(DatabaseNewer, match=f"at revision 9999, this version knows {migrate.HEAD}"):
+    with pytest.raises(DatabaseNewer, match=f"它在版本 9999，这个程序最多认识 {migrate.HEAD}"):
         await asyncio.to_thread(migrate.upgrade, url)
 
 
@@ -98,6 +101,38 @@ def test_the_constant_names_the_head_of_the_scripts() -> None:
     script = ScriptDirectory.from_config(config)
     assert script.get_current_head() == migrate.HEAD
     assert [revision.revision for revision in script.walk_revisions()][::-1] == list(migrate.REVISIONS)
+
+
+def _garbled(path: Path) -> None:
+    """A real database whose table of contents is damaged."""
+    migrate.upgrade(f"sqlite:///{path}")
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 1500)
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b"not a database, " * 400), _garbled], ids=["text", "garbled"])
+def test_a_damaged_file_is_final_and_says_what_to_do(tmp_path: Path, spoil: Any) -> None:
+    """Starting again does not mend it, so serve says so and ends for good; the other commands and the doctor name it, too."""
+    path = tmp_path / "yizhan.db"
+    spoil(path)
+    with pytest.raises(DatabaseBroken, match=f"数据库文件 {path} 已损坏.*放回最近的备份"):
+        migrate.upgrade(f"sqlite:///{path}")
+    environ = {**os.environ, "YIZHAN_DATA_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    for words, code in ((["serve"], 2), (["migrate"], 1), (["trace", "1"], 1), (["outbox", "list"], 1), (["doctor"], 1)):
+        command = [sys.executable, "-m", "gateway.cli", *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=60)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+        assert "已损坏" in done.stdout + done.stderr
+
+
+def test_a_full_disk_is_not_final() -> None:
+    """Whatever may pass by itself is tried again."""
+    full, damaged = sqlite3.OperationalError("disk is full"), sqlite3.DatabaseError("malformed")
+    full.sqlite_errorcode, damaged.sqlite_errorcode = sqlite3.SQLITE_FULL, sqlite3.SQLITE_CORRUPT_INDEX
+    assert migrate.damage(full) is None
+    assert migrate.damage(OSError(28, "No space left on device")) is None
+    assert migrate.damage(damaged) == "malformed"
 
 
 def test_folder_and_file_are_private(tmp_path: Path) -> None:

@@ -263,3 +263,16 @@ def test_a_data_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"{blocked} 不能读写" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_database_ends_up_with_advice(tmp_path: Path) -> None:
+    """No restart mends it: everything ends with exit code 1, and the last words say what to do."""
+    (tmp_path / "yizhan.db").write_bytes(b"no database " * 1000)
+    ports = ["--port", "0", "--admin-port", "0"]
+    command = [sys.executable, "-m", "gateway.cli", "up", "--data-dir", str(tmp_path), *ports]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=60)
+    assert done.returncode == 1
+    assert f"数据库文件 {tmp_path / 'yizhan.db'} 已损坏" in done.stderr
+    assert "放回最近的备份" in done.stderr
+    assert "Traceback" not in done.stderr
