@@ -45,10 +45,14 @@ def config_parent() -> argparse.ArgumentParser:
 
 
 def settings_from(args: argparse.Namespace, **options: Any) -> Settings:
-    """The settings a command runs with. Raises SettingsError, which ``main`` prints with exit code 2."""
-    from config.settings import load_settings
+    """The settings a command runs with; what the loader corrected is told on stderr. Raises SettingsError, which ``main``
+    prints with exit code 2."""
+    from config.settings import load
 
-    return load_settings(getattr(args, "config", None), **options)
+    loaded = load(getattr(args, "config", None), **options)
+    for warning in loaded.warnings:
+        print(f"设置：{warning}", file=sys.stderr)
+    return loaded.settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(args, "run"):
         parser.print_help()
         return 2
-    _log_to_stderr()
+    _quiet_events()
     try:
         return int(args.run(args))
     except SettingsError as error:
@@ -101,10 +105,11 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _log_to_stderr() -> None:
+def _quiet_events() -> None:
+    """Commands say in words what went wrong; events are for the logs of processes, which set their own level."""
     from config.logging import setup_logging
 
-    setup_logging("WARNING")
+    setup_logging("ERROR")
 
 
 if __name__ == "__main__":

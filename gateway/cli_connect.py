@@ -13,10 +13,11 @@ import aiohttp
 from config.clock import Clock
 from config.database import Database, open_database
 from config.schema import MpAccount, Settings, WecomAccount
-from config.settings import load_settings, settings_file
+from config.settings import settings_file
 from gateway import operator_texts as texts
 from gateway.account_file import complete_account
-from gateway.cli import config_parent
+from gateway.channels import open_session
+from gateway.cli import config_parent, settings_from
 from gateway.connect import Facts, Step, look_inside, look_outside, steps
 
 _INSIDE_S = 1.0
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     file = settings_file(args.config)
     if file is not None:
         _complete(file, args.account)
-    settings = load_settings(args.config)
+    settings = settings_from(args)
     account = settings.account(args.account)
     if account is None:
         known = "、".join(a.id for tenant in settings.tenants for a in tenant.accounts) or "（一个也没有，先 yizhan init）"
@@ -62,7 +63,7 @@ def _complete(file: Path, account_id: str) -> None:
 async def _guide(settings: Settings, account: WecomAccount | MpAccount, *, once: bool, timeout_s: float | None) -> int:
     database = open_database(settings.sqlalchemy_url)
     try:
-        async with aiohttp.ClientSession() as session:
+        async with open_session() as session:
             watch = _Watch(settings, account, database, session)
             left = await watch.look(outside=True)
             print(render(watch.steps))

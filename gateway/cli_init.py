@@ -6,15 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from gateway import operator_texts as texts
 from gateway.account_file import FirstFile, create, render_first_file
 from gateway.cli import config_parent
-
-_NEXT = """\
-已写好 {path}（只有你能读）。接下来：
-  1. 打开它，填上 {missing}
-  2. yizhan connect {account}        一步一步接上平台，每一步完成会打勾
-  3. yizhan up                       启动；yizhan doctor 随时检查
-只想先看看：./scripts/run，不需要任何账号。"""
 
 
 def register(subparsers: Any) -> None:
@@ -46,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
     text = render_first_file(wanted)
     _check(text, path)
     create(path, text)
-    print(_NEXT.format(path=path, missing="、".join(_missing(wanted)), account="wecom-main" if wanted.wecom else "mp-main"))
+    accounts = [name for name, there in (("wecom-main", wanted.wecom), ("mp-main", wanted.mp)) if there]
+    connect = "，再 ".join(f"yizhan connect {account}" for account in accounts)
+    print(texts.INIT_NEXT.format(path=path, missing="、".join(_missing(wanted)), connect=connect))
     return 0
 
 

@@ -14,6 +14,7 @@ import aiohttp
 from config.clock import Clock
 from config.errors import YizhanError
 from config.schema import Settings
+from gateway.channels import open_session
 from gateway.cli import config_parent, settings_from
 from gateway.connect import backup_file
 from gateway.doctor_account import Platform, fix_for
@@ -82,7 +83,7 @@ def _publish(args: argparse.Namespace) -> int:
 
 async def _fetch(settings: Settings, account_id: str) -> str:
     clock = Clock(settings.test_clock)
-    async with aiohttp.ClientSession() as session:
+    async with open_session() as session:
         platform = _platform(settings, account_id, session, clock)
         client = platform.client
         if isinstance(client, MpClient):
@@ -101,7 +102,7 @@ async def _fetch(settings: Settings, account_id: str) -> str:
 
 
 async def _create(settings: Settings, account_id: str, menu: dict[str, Any]) -> None:
-    async with aiohttp.ClientSession() as session:
+    async with open_session() as session:
         platform = _platform(settings, account_id, session, Clock(settings.test_clock))
         _must(platform, await platform.client.create_menu(menu), "发布菜单")
 

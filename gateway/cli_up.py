@@ -80,10 +80,12 @@ def _worker(args: argparse.Namespace) -> int:
 def _run_process(args: argparse.Namespace, main: Callable[[Settings, asyncio.Event], Awaitable[None]]) -> int:
     """Migrate, then run until SIGTERM or SIGINT. 2 when starting again would not help, 1 for other failures."""
     from config.logging import setup_logging
+    from config.settings import load_settings
     from gateway.embedded import tighten
     from gateway.migrate import upgrade
 
-    settings = settings_from(args)
+    setup_logging("WARNING")
+    settings = load_settings(args.config)
     setup_logging(settings.log_level)
     tighten(settings.data_dir)
     try:

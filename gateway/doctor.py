@@ -14,10 +14,11 @@ from config.database import Database
 from config.errors import YizhanError
 from config.schema import Settings
 from gateway.account_state import AccountView, read_account
+from gateway.channels import open_session
 from gateway.doctor_account import Account, Platform, check_platform, check_settings, check_state
 from gateway.doctor_callback import check_callback, check_clock
 from gateway.doctor_report import Finding, Report
-from gateway.doctor_system import check_database, check_gateway, check_messages, check_models, check_queues
+from gateway.doctor_system import check_database, check_gateway, check_messages, check_models, check_queues, own_database_id
 from gateway.queue import WORK_QUEUES
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ async def examine(
         for account in tenant.accounts
         if accounts is None or account.id in accounts
     ]
-    async with aiohttp.ClientSession() as session:
+    async with open_session() as session:
         own = await _ourselves(settings, database, redis, clock, session, wanted, looked_at, public_url)
         has_tables = any(finding.check == "database" and finding.level == "ok" for finding in own)
         jobs = [_account(settings, a, database if has_tables else None, clock, session, warnings, public_url) for a in looked_at]
@@ -84,7 +85,7 @@ async def _ourselves(
 ) -> list[Finding]:
     found = [await check_database(database)]
     found += await check_queues(redis, WORK_QUEUES)
-    found.append(await check_gateway(settings, session))
+    found.append(await check_gateway(settings, session, await own_database_id(database)))
     if found[0].level == "ok":
         found += await database.read(lambda c: check_messages(c, clock, tenants))
     bases = dict.fromkeys(Platform.open(account, session, clock).base for account in accounts)

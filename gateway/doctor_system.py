@@ -18,6 +18,7 @@ from config.errors import DatabaseBusy
 from config.schema import Settings
 from gateway import operator_texts as texts
 from gateway.doctor_report import Finding, Level
+from gateway.health import database_id
 from gateway.migrate import damage
 from gateway.models import Inbound, OutboxMessage
 from gateway.ports import address
@@ -61,18 +62,38 @@ async def check_queues(redis: aredis.Redis, queues: tuple[str, ...]) -> list[Fin
     return [*found, Finding(texts.SYSTEM, "worker", "fail", texts.WORKER_NONE, texts.WORKER_NONE_FIX)]
 
 
-async def check_gateway(settings: Settings, session: aiohttp.ClientSession) -> Finding:
-    """Whether a gateway answers on the admin address of these settings, and is ready."""
+async def own_database_id(database: Database) -> str | None:
+    """Which database these settings lead to; None when it cannot be read."""
+    try:
+        return await database.read(database_id)
+    except (DatabaseBusy, DBAPIError, sqlite3.Error):
+        return None
+
+
+async def check_gateway(settings: Settings, session: aiohttp.ClientSession, own_id: str | None) -> Finding:
+    """Whether a gateway answers on the admin address of these settings, works on the same database, and is ready."""
     url = f"{address(settings.admin)}/readyz"
     try:
         async with session.get(url, timeout=_TIMEOUT) as response:
-            status, body = response.status, (await response.text())[:200]
+            status, body = response.status, (await response.text())[:1000]
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
         return Finding(texts.SYSTEM, "gateway", "fail", texts.GATEWAY_BAD.format(url=url), texts.GATEWAY_FIX)
+    its_id = _told_id(body)
+    if own_id is not None and its_id is not None and its_id != own_id:
+        return Finding(texts.SYSTEM, "gateway", "fail", texts.GATEWAY_OTHER.format(url=url), texts.GATEWAY_OTHER_FIX)
     if status != 200:
-        detail = " ".join(body.split()) or f"HTTP {status}"
+        detail = " ".join(body[:200].split()) or f"HTTP {status}"
         return Finding(texts.SYSTEM, "gateway", "warn", texts.GATEWAY_NOT_READY.format(detail=detail), texts.GATEWAY_FIX)
     return Finding(texts.SYSTEM, "gateway", "ok", texts.GATEWAY_OK)
+
+
+def _told_id(body: str) -> str | None:
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return None
+    found = told.get("database_id") if isinstance(told, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def check_models(settings: Settings) -> Finding:

@@ -73,6 +73,8 @@ REDIS_FIX = "单机：确认 yizhan up 在运行；生产：检查 redis_url 和
 GATEWAY_OK = "网关在运行"
 GATEWAY_BAD = "网关没有应答 {url}"
 GATEWAY_NOT_READY = "网关在运行，但还没就绪：{detail}"
+GATEWAY_OTHER = "{url} 应答的是另一套部署的网关：它用的不是这里的数据库"
+GATEWAY_OTHER_FIX = "停掉那一个，或给这里换一个 admin.port；在容器里运行时，从同一个容器网络里检查"
 GATEWAY_FIX = "启动 yizhan up（单机）或 yizhan serve，并看它的日志"
 WORKER_OK = "worker 在运行（{count} 个进程）"
 WORKER_NONE = "没有活着的 worker：慢任务没有人做"
@@ -100,6 +102,14 @@ def duration(seconds: float) -> str:
             return f"{int(seconds // size)} {unit}"
     return f"{max(0, int(seconds))} 秒"
 
+
+# init
+INIT_NEXT = """\
+已写好 {path}（只有你能读）。接下来：
+  1. 打开它，填上 {missing}
+  2. {connect}：一步一步接上平台，每一步完成会打勾
+  3. yizhan up 启动；yizhan doctor 随时检查
+只想先看看：./scripts/run，不需要任何账号。"""
 
 # connect
 CONNECT_TITLE = "接上 {account}（{platform}）"

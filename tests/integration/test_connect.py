@@ -55,7 +55,7 @@ def test_init_writes_a_file_that_loads(folder: Path, capsys: pytest.CaptureFixtu
     settings = load_settings()
     assert [account.id for account in settings.tenants[0].accounts] == ["wecom-main", "mp-main"]
     assert settings.http.public_url == "https://bot.example.com"
-    assert "yizhan connect wecom-main" in capsys.readouterr().out
+    assert "yizhan connect wecom-main，再 yizhan connect mp-main" in capsys.readouterr().out
 
 
 def test_init_never_overwrites(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

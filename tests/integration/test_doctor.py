@@ -15,14 +15,14 @@ from aiohttp import web
 from config.clock import Clock
 from config.database import Database, open_database
 from config.demo import demo_accounts, simulator_accounts
-from config.settings import Settings
+from config.schema import AdminListen, Settings
 from gateway.account_file import SECRET_PLACEHOLDER
 from gateway.account_state import record_capability, set_trouble
 from gateway.channel import CallbackRejected, CallbackRequest
 from gateway.cli import main
 from gateway.doctor import examine
 from gateway.doctor_report import Finding, Report
-from gateway.health import HEALTH_PREFIX
+from gateway.health import HEALTH_PREFIX, database_id
 from gateway.migrate import upgrade
 from gateway.models import Inbound
 from gateway.mp import crypto as mp_crypto
@@ -124,6 +124,28 @@ async def test_a_good_account(bench: Bench) -> None:
         "capability",
     ]
     assert "应用「驿站助手」读得到" in report.for_terminal()
+
+
+async def test_the_gateway_of_another_deployment_is_not_ours(bench: Bench, tmp_path: Path) -> None:
+    """What answers on the admin address must work on this very database, whatever state it is in."""
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere' / 'yizhan.db'}"
+    await asyncio.to_thread(upgrade, elsewhere)
+    other = open_database(elsewhere)
+    ids = [await database.read(database_id) for database in (bench.database, other)]
+    await other.close()
+    assert len(set(ids)) == 2
+    answers = [(ids[0], 200, "ok"), (ids[0], 503, "warn"), (ids[1], 200, "fail"), (ids[1], 503, "fail"), (None, 200, "ok")]
+    for told, status, level in answers:
+        body = {"ready": status == 200} | ({} if told is None else {"database_id": told})
+
+        async def readyz(_request: web.Request, body: Any = body, status: int = status) -> web.Response:
+            return web.json_response(body, status=status)
+
+        async with site(readyz) as url:
+            settings = bench.settings().model_copy(update={"admin": AdminListen(port=int(url.rsplit(":", 1)[1]))})
+            finding = found(await bench.examine(settings), "gateway")
+        assert finding.level == level, (told, status)
+        assert ("另一套部署" in finding.text) == (told == ids[1])
 
 
 async def test_untrusted_address(bench: Bench) -> None:
@@ -230,7 +252,7 @@ async def test_workers_messages_and_trouble(bench: Bench) -> None:
     assert found(report, "unanswered").level == "ok"
     await bench.redis.set(f"{ALIVE_PREFIX}w1", "16", ex=30)
     now = Clock().now_ms()
-    row = {
+    row: dict[str, Any] = {
         "tenant_id": "acme",
         "account_id": "wecom-main",
         "conversation_id": "c",

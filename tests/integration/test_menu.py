@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from scripts.simulator.accounts import parse_account
 from scripts.simulator.app import serving
 from scripts.simulator.timekeeper import Timekeeper
 from scripts.simulator.world import World
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Place:
@@ -120,3 +124,18 @@ def test_not_yaml() -> None:
     """A broken file names its line."""
     with pytest.raises(MenuFault, match="第 2 行"):
         read_menu("menu:\n\tbutton: []\n")
+
+
+def test_a_refused_token_is_told_in_words_only(tmp_path: Path) -> None:
+    """What an operator's command says on the terminal is for people: no event lines around it, corrected settings too."""
+    account = demo_accounts("http://127.0.0.1:9")[1] | {"app_secret": " padded-secret "}
+    config = tmp_path / "yizhan.yaml"
+    config.write_text(json.dumps({"data_dir": str(tmp_path / "data"), "tenants": [{"id": "acme", "accounts": [account]}]}))
+    command = [sys.executable, "-m", "gateway.cli", "menu", "pull", account["id"], "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 1
+    told = done.stderr.splitlines()
+    assert [line for line in told if line.startswith("{")] == []
+    assert told[0].startswith(f"设置：account {account['id']}")
+    assert told[1].startswith("没有成功（menu_refused）：读")
+    assert len(told) == 2
