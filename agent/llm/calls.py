@@ -13,7 +13,6 @@ from config.ids import new_id
 
 MAX_CALLS = 64
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api|tool_call)[.:]")
-_FENCED = re.compile(r"^```\w*\s*\n(.*?)\n?```$", re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -98,9 +97,8 @@ def arguments_text(text: str) -> str | None:
     """JSON text of an object, or None. Nothing, ``null`` and the like are an empty object; a fence around it and an object
     spelled as a JSON string are taken off; characters no database takes are refused."""
     text = text.strip()
-    fenced = _FENCED.match(text)
-    if fenced is not None:
-        text = fenced[1].strip()
+    if len(text) > 6 and text.startswith("```") and text.endswith("```"):
+        text = text[:-3].partition("\n")[2].strip()
     if text in ("", "null", "None", '""', '"null"', "undefined"):
         return "{}"
     value = _object(text)

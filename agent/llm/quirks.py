@@ -33,7 +33,7 @@ class Quirks:
 
     def learn(self, status: int, body: object, request: Mapping[str, Any]) -> bool:
         """Take note of a refusal. True when something was learnt and the same call is worth sending once more."""
-        text = str(body).lower()
+        text = str(body)[:4000].lower()
         if status == 404 and "conversation" in text:
             named = {key for key in request if "conversation" in key or "session" in key}
             return self._drop(named)  # SES-22: the conversation is gone; a new one begins

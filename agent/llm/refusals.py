@@ -9,6 +9,7 @@ from typing import Any
 from agent.llm.base import ErrorKind, ModelError, Reason
 
 _MAX_REST_S = 60.0
+_READ_CHARS = 4000
 _SIGNS: tuple[tuple[Reason, re.Pattern[str]], ...] = (
     (
         "too_long",
@@ -46,7 +47,7 @@ _BUSY = re.compile(
 
 def of_status(status: int, body: object, retry_after: str | None = None) -> ModelError:
     """The error of an HTTP status. Only our own words are kept of the body."""
-    reason = reason_of(status, str(body).lower()) if 400 <= status < 500 else None
+    reason = reason_of(status, str(body)[:_READ_CHARS].lower()) if 400 <= status < 500 else None
     if 300 <= status < 400:
         reason = "redirect"
     return ModelError(_kind(status), f"HTTP {status}", status=status, reason=reason, rest_s=_rest_s(status, retry_after))
@@ -61,7 +62,7 @@ def of_payload(payload: Mapping[str, Any], *, is_error: bool = False) -> ModelEr
     error = _hidden(payload, is_error)
     if error is None:
         return None
-    text = str(error).lower()
+    text = str(error)[:_READ_CHARS].lower()
     status = next((code for code in _codes(error) if 400 <= code < 600), None)
     reason = reason_of(status or 400, text)
     if status is None:

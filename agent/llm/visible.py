@@ -15,28 +15,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator
 
 _NAMES = "think|thinking|thought|reasoning|reflection|seed:think|mm:think"
 _OPEN = rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|START_THINKING\|>"
 _CLOSE = rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>"
-CODE = r"(?:^|(?<=\n))[ \t]*(?P<fence>```+|~~~+)[^\n]*\n(?:.*?\n)??[ \t]*(?P=fence)[ \t]*(?=\n|$)|`[^`\n]+`"
-"""Code between fences, or in backticks on one line."""
-_SCAN = re.compile(rf"(?P<code>{CODE})|(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE | re.DOTALL)
+_FENCE = r"^[ \t]*(?P<fence>```|~~~)[^\n]*"
+_INLINE = r"`[^`\n]+`"
+_CODE = re.compile(rf"{_FENCE}|{_INLINE}", re.MULTILINE)
+_BARE_FENCE = re.compile(r"^[ \t]*(```|~~~)[`~]*[ \t]*$", re.MULTILINE)
+_SCAN = re.compile(rf"{_FENCE}|(?P<code>{_INLINE})|(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE | re.MULTILINE)
 _CLOSING = re.compile(_CLOSE, re.IGNORECASE)
 _TURN_ENDS = (
     r"<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|end|return|user|observation|im_start|start_header_id|END_RESPONSE"
-    r"|END_OF_TURN_TOKEN)\|>|</s>|<end_of_turn>|<｜end▁of▁sentence｜>|<｜User｜>|<eos>|\[/INST\]|<\[?EOS\]?>"
+    r"|END_OF_TURN_TOKEN)\|>|</s>\s*\Z|<end_of_turn>|<｜(?:end▁of▁sentence|User)｜>|<eos>|\[/INST\]"
 )
 _TOKENS = (
-    r"<\|(?:assistant|begin_of_box|end_of_box|begin_of_text|START_RESPONSE|START_OF_TURN_TOKEN|CHATBOT_TOKEN|message|call)\|>"
-    r"|<｜(?:Assistant|begin▁of▁sentence)｜>|<s>|<bos>|</?answer>|<start_of_turn>(?:model)?"
+    r"<\|(?:assistant|begin_of_box|end_of_box|begin_of_text|START_RESPONSE|START_OF_TURN_TOKEN|CHATBOT_TOKEN|message|call"
+    r"|channel|constrain|start|tool_call_end|tool_response|action_end)\|>"
+    r"|<｜[^｜<>\n]{1,40}｜>|\A\s*<s>|<bos>|\A\s*<answer>|</answer>\s*\Z|<start_of_turn>(?:model)?"
 )
-_MARKUP = re.compile(rf"(?P<code>{CODE})|(?P<end>{_TURN_ENDS})|(?P<token>{_TOKENS})", re.DOTALL)
+_MARKUP = re.compile(rf"(?P<end>{_TURN_ENDS})|{_TOKENS}")
 _FINAL = re.compile(r"<\|channel\|>\s*final[^<]*<\|message\|>")
 _CHANNEL = re.compile(
-    r"<\|channel\|>\s*(?:analysis|commentary(?!\s+to=))[^<]*<\|message\|>.*?(?=<\|(?:start|channel|end|call)\|>|$)", re.DOTALL
+    r"<\|channel\|>\s*(?:analysis|commentary(?!\s+to=))[^<]*<\|message\|>.*?(?=<\|(?:start|channel|end|call)\|>|\Z)", re.DOTALL
 )
-_START = re.compile(r"<\|(?:start)\|>(?:assistant)?")
+_START = re.compile(r"<\|start\|>(?:assistant)?")
 
 
 def visible(text: str) -> str:
@@ -51,22 +56,24 @@ def without_thoughts(text: str) -> str:
         text = text[final.end() :]
     elif "<|channel|>" in text:
         text = _START.sub("", _CHANNEL.sub("", text))
+    ends = [found.end() for found in _CLOSING.finditer(text)]
+    fences = _Fences(text)
     kept: list[str] = []
     at = 0
     while (found := _SCAN.search(text, at)) is not None:
         kept.append(text[at : found.start()])
-        if found["code"] is not None:
-            kept.append(found[0])
-        elif found["close"] is not None:
+        at = found.end()
+        if found["close"] is not None:
             kept = []
-        elif (end := _CLOSING.search(text, found.end())) is not None:
-            at = end.end()
-            continue
-        elif not "".join(kept).strip() or kept[-1].rpartition("\n")[2].strip() == "":
+        elif found["open"] is None:
+            at = fences.end_of(found)
+            kept.append(text[found.start() : at])
+        elif (next_end := bisect_left(ends, at)) < len(ends):
+            at = ends[next_end]
+        elif text.rfind("\n", 0, found.start()) + 1 == found.start() or not any(part.strip() for part in kept):
             return "".join(kept)
         else:
             kept.append(found[0])
-        at = found.end()
     answer = "".join([*kept, text[at:]])
     return answer.strip("\n") if answer != text else text
 
@@ -75,14 +82,42 @@ def without_markup(text: str) -> str:
     """The text without a chat template's own tokens, up to where the model's turn ended."""
     kept: list[str] = []
     at = 0
-    for found in _MARKUP.finditer(text):
+    for found in outside_code(_MARKUP, text):
         kept.append(text[at : found.start()])
         at = found.end()
-        if found["code"] is not None:
-            kept.append(found[0])
-        elif found["end"] is not None and "".join(kept).strip():
+        if found["end"] is not None and any(part.strip() for part in kept):
             return "".join(kept).rstrip()
     return "".join([*kept, text[at:]])
+
+
+def outside_code(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """The matches that do not begin inside a fence or between backticks."""
+    fences, codes, past = _Fences(text), _CODE.finditer(text), 0
+    code = next(codes, None)
+    for found in pattern.finditer(text):
+        while code is not None and code.start() <= found.start():
+            if code.start() >= past:  # not itself inside an earlier one
+                past = fences.end_of(code)
+            code = next(codes, None)
+        if found.start() >= past:
+            yield found
+
+
+class _Fences:
+    """Where the fences of a text close. One that never does is no fence, so that a thought cannot hide its end in one."""
+
+    def __init__(self, text: str) -> None:
+        bare = list(_BARE_FENCE.finditer(text))
+        self._closing = {mark: [one for one in bare if one[1] == mark] for mark in ("```", "~~~")}
+        self._starts = {mark: [one.start() for one in found] for mark, found in self._closing.items()}
+
+    def end_of(self, code: re.Match[str]) -> int:
+        """The end of the code that begins with this match."""
+        mark = code["fence"]
+        if mark is None:
+            return code.end()
+        place = bisect_left(self._starts[mark], code.end())
+        return self._closing[mark][place].end() if place < len(self._closing[mark]) else code.end()
 
 
 def readable(text: str) -> str:

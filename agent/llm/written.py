@@ -17,15 +17,15 @@ from typing import Any
 
 from agent.llm.base import ToolOffer
 from agent.llm.calls import MAX_CALLS, RawCall, as_text, resolve
-from agent.llm.visible import CODE
+from agent.llm.visible import outside_code
 
+_MAX_CHARS = 40_000
+"""A call written as text is no longer than this; what is longer is broken."""
 _MARKER = re.compile(
-    rf"(?P<code>{CODE})|(?P<marker>"
     r"<tool_calls?>\s*(?=[{\[<]|[\w.:-]+\s*(?:\n|<arg_key>|</tool_call>))|<function_calls?>\s*(?=[{\[<])|<tools>\s*(?=\{)"
     r"|<\|?/?tool_call\|?>\s*(?=[{\[])|<(?:\w+:)tool_calls?>|<｜DSML｜\w+|<invoke name=|<function=[\w.:-]+>"
     r"|<｜tool▁calls?▁begin｜>|<\|tool_calls?(?:_section)?_begin\|>|<\|python_tag\|>|<\|action_start\|>|<\|plugin\|>"
-    r"|\[TOOL_CALLS\]|functools\s*(?=\[)|<\|channel\|>\s*commentary\s+to=|<\|tool_call_argument_begin\|>)",
-    re.DOTALL,
+    r"|\[TOOL_CALLS\]|functools\s*(?=\[\s*\{)|<\|channel\|>\s*commentary\s+to=|<\|tool_call_argument_begin\|>"
 )
 _CLOSING = re.compile(
     r"</(?:\w+:)?(?:tool_calls?|function_calls?|tools)>|<｜tool▁calls▁end｜>|<\|tool_calls_section_end\|>|<\|action_end\|>"
@@ -44,7 +44,6 @@ _NAME_THEN_JSON = re.compile(
     r"(?:<\|tool_call_begin\|>\s*|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?\s*|\[TOOL_CALLS\]\s*|\bto=)([\w.:-]+)"
     r"(?:\s*<\|tool_call_argument_begin\|>|\s*<｜tool▁sep｜>|\s*\[ARGS\]|[^{]*<\|message\|>|\s*```(?:json)?|(?=\s*\{))\s*(?=\{)"
 )
-_FENCE = re.compile(r"^(?P<before>.*?)```(?:json|tool_call|tool)?[ \t]*\n(?P<inside>[{\[].*?)\n?```\s*$", re.DOTALL)
 _MORE = re.compile(r"<[|｜/]|tool_call|<parameter|<function")
 _PYTHON = re.compile(r"\A\[\s*[A-Za-z_][\w.]*\(.*\)\s*\]\Z", re.DOTALL)
 
@@ -60,9 +59,10 @@ class Written:
 
 def written_calls(text: str, offers: Mapping[str, ToolOffer]) -> Written:
     """The calls written in a text."""
-    marker = next((found for found in _MARKER.finditer(text) if found["marker"]), None)
+    marker = next(outside_code(_MARKER, text), None)
     if marker is not None:
-        calls = _marked(text[marker.start() :], offers) if offers else []
+        tail = text[marker.start() :]
+        calls = _marked(tail, offers) if offers and len(tail) <= _MAX_CHARS else []
         closings = list(_CLOSING.finditer(text, marker.start()))
         after = text[closings[-1].end() :] if closings else ""
         before = text[: marker.start()].rstrip()
@@ -75,12 +75,17 @@ def written_calls(text: str, offers: Mapping[str, ToolOffer]) -> Written:
 def _whole(text: str, offers: Mapping[str, ToolOffer]) -> Written:
     """A text that is a call and nothing else, or ends with one in a fence."""
     plain, before = text.strip(), ""
+    if len(plain) > _MAX_CHARS:
+        return Written(text)
     if _PYTHON.match(plain):
         calls = _python(plain, offers)
         return Written("", tuple(calls)) if calls else Written(text)
-    fenced = _FENCE.match(plain)
-    if fenced is not None:
-        plain, before = fenced["inside"].strip(), fenced["before"].strip()
+    if plain.endswith("```"):
+        before, _, fenced = plain[:-3].rpartition("```")
+        title, _, plain = fenced.partition("\n")
+        if title.strip() not in ("", "json", "tool", "tool_call"):
+            return Written(text)
+        plain, before = plain.strip(), before.strip()
     if not plain.startswith(("{", "[")):
         return Written(text)
     try:
