@@ -11,42 +11,13 @@ from pathlib import Path
 import yaml
 
 from config.errors import Refused, SettingsError
+from gateway import operator_texts as texts
 
 CORP_ID_PLACEHOLDER = "ww0000000000000000"
 APP_ID_PLACEHOLDER = "wx0000000000000000"
 SECRET_PLACEHOLDER = "put-the-secret-here"  # noqa: S105 -- says that there is none yet
 PLACEHOLDERS = frozenset({CORP_ID_PLACEHOLDER, APP_ID_PLACEHOLDER, SECRET_PLACEHOLDER})
 """Values of a first file that pass the form check and are not real yet."""
-
-_HEAD = """\
-# Settings of Yizhan. Every key there is, with its default: config/yizhan.example.yaml and the README.
-data_dir: ./data
-http: {{host: 127.0.0.1, port: 8080, public_url: {public_url}}}
-admin: {{host: 127.0.0.1, port: 8081}}
-models: []   # none = the offline rule model; {{name: qwen, base_url: "http://127.0.0.1:8000/v1", model: qwen3-14b, local: true}}
-tenants:
-  - id: {tenant}
-    operators: []           # who may say 诊断 and gets alerts, e.g. {{account: wecom-main, user: zhangsan}}
-    accounts:
-"""
-_WECOM = """\
-      - id: wecom-main      # 回调 URL 末尾：/callback/wecom-main
-        platform: wecom
-        corp_id: {corp_id}     # 管理后台「我的企业」→「企业ID」
-        agent_id: {agent_id}          # 应用页面的 AgentId
-        secret: {secret}   # 应用页面的 Secret；也可写成 ${{WECOM_SECRET}}
-        callback_token: {token}
-        encoding_aes_key: {key}
-"""
-_MP = """\
-      - id: mp-main         # 服务器地址(URL)末尾：/callback/mp-main
-        platform: mp
-        app_id: {app_id}      # 「设置与开发」→「基本配置」→「开发者ID(AppID)」
-        app_secret: {secret}   # 同页的「开发者密码(AppSecret)」；也可写成 ${{MP_SECRET}}
-        callback_token: {token}
-        encoding_aes_key: {key}
-        mode: safe
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +49,9 @@ def new_aes_key() -> str:
 
 def render_first_file(wanted: FirstFile) -> str:
     """The text of a first settings file, with a fresh token and key for each account."""
-    text = _HEAD.format(public_url=wanted.public_url or "null", tenant=wanted.tenant)
+    text = texts.FIRST_FILE.format(public_url=wanted.public_url or "null", tenant=wanted.tenant)
     if wanted.wecom:
-        text += _WECOM.format(
+        text += texts.FIRST_FILE_WECOM.format(
             corp_id=wanted.corp_id or CORP_ID_PLACEHOLDER,
             agent_id=wanted.agent_id or 1000002,
             secret=SECRET_PLACEHOLDER,
@@ -88,7 +59,7 @@ def render_first_file(wanted: FirstFile) -> str:
             key=new_aes_key(),
         )
     if wanted.mp:
-        text += _MP.format(
+        text += texts.FIRST_FILE_MP.format(
             app_id=wanted.app_id or APP_ID_PLACEHOLDER, secret=SECRET_PLACEHOLDER, token=new_token(), key=new_aes_key()
         )
     return text
@@ -99,7 +70,7 @@ def create(path: Path, text: str) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise Refused(f"{path} 已经有了，没有改动它；想重来请先把它移走，或用 --config 写到别处", code="file_exists") from None
+        raise Refused(texts.FILE_EXISTS.format(path=path), code="file_exists") from None
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -113,7 +84,7 @@ def complete_account(path: Path, account_id: str) -> list[str]:
     text = path.read_text("utf-8")
     account = _find_account(text, account_id)
     if account is None:
-        raise SettingsError(f"{path.name} 里没有账号 {account_id}")
+        raise SettingsError(texts.NO_ACCOUNT_IN_FILE.format(file=path.name, account=account_id))
     present = {str(key.value): value for key, value in account.value}
     made = {"callback_token": new_token(), "encoding_aes_key": new_aes_key()}
     edits: list[tuple[int, int, str]] = []
@@ -139,7 +110,7 @@ def _find_account(text: str, account_id: str) -> yaml.MappingNode | None:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise SettingsError(f"不是有效的 YAML：{getattr(error, 'problem', None) or '读不出来'}") from None
+        raise SettingsError(texts.NOT_YAML.format(reason=getattr(error, "problem", None) or type(error).__name__)) from None
     for tenant in _items(_value(root, "tenants")):
         for account in _items(_value(tenant, "accounts")):
             named = _value(account, "id")

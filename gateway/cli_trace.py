@@ -12,6 +12,7 @@ from config.database import open_database
 from gateway.cli import config_parent, settings_from
 from gateway.migrate import revision_of
 from gateway.trace import Story, stories
+from gateway.trace_texts import NOT_FOUND
 
 
 def register(subparsers: Any) -> None:
@@ -39,7 +40,7 @@ async def _run(args: argparse.Namespace) -> int:
     finally:
         await database.close()
     if not found:
-        print(f"没有找到 {args.what}：它不是这里的消息号、行号、任务号、推送号，也没有这个人的消息")
+        print(NOT_FOUND.format(what=args.what))
         return 1
     clock = Clock(settings.test_clock)
     print("\n\n".join(render(story, clock) for story in found))

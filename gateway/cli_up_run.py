@@ -235,7 +235,7 @@ def answers(listen: Listen, path: str, *, any_status: bool = False) -> tuple[boo
             while chunk := connection.recv(4096):
                 received += chunk
     except OSError as error:
-        return False, f"{listen.port} 端口还没有应答（{type(error).__name__}）"
+        return False, up_texts.NO_ANSWER.format(port=listen.port, reason=type(error).__name__)
     head, _, body = received.partition(b"\r\n\r\n")
     status = head.split(b" ", 2)[1:2]
     return (any_status and bool(status)) or status == [b"200"], body.decode("utf-8", "replace")[:200]

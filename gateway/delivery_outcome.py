@@ -12,6 +12,7 @@ from tenacity.wait import wait_base
 from agent.protocol import Platform
 from config.clock import Clock
 from config.logging import redact
+from gateway import texts
 from gateway.channel import SendOutcome, Target
 from gateway.errors import Action, Context, action_for, egress_ip, is_known, operator_hint, pause_until_ms, stale_media
 from gateway.outbox_claims import DUPLICATE_WINDOW_MS
@@ -175,16 +176,16 @@ def _pause(attempt: Attempt, outcome: SendOutcome, told: dict[str, Any]) -> Verd
     if attempt.target.webhook is not None:
         return Verdict("pending", Action.pause_account, values)
     back = attempt.clock.local(until).strftime("%m-%d %H:%M:%S")
-    alert = Alert(f"quota-{outcome.errcode}", f"平台说调用次数用完（{outcome.errcode}），{back} 自动恢复，消息不会丢。")
+    alert = Alert(f"quota-{outcome.errcode}", texts.QUOTA_USED.format(errcode=outcome.errcode, back=back))
     return Verdict("pending", Action.pause_account, values, pause_until_ms=until, alert=alert)
 
 
 def _operator(attempt: Attempt, outcome: SendOutcome, told: dict[str, Any]) -> Verdict:
     errcode = outcome.errcode or 0
-    hint = operator_hint(attempt.platform, errcode, outcome.errmsg) or "请在管理后台检查应用的权限和配置。"
+    hint = operator_hint(attempt.platform, errcode, outcome.errmsg) or texts.CHECK_PERMISSIONS
     address = egress_ip(outcome.errmsg)
-    named = f"（出口 IP：{address}）" if address and address not in hint else ""
-    alert = Alert(f"operator-{errcode}", f"消息发不出去：{errcode}。{hint}{named}")
+    named = texts.EGRESS_IP.format(address=address) if address and address not in hint else ""
+    alert = Alert(f"operator-{errcode}", texts.NOT_DELIVERABLE.format(errcode=errcode, hint=hint, address=named))
     wide = errcode in ACCOUNT_WIDE and attempt.target.webhook is None
     parked = {**told, "park_reason": "operator", "next_attempt_at_ms": attempt.park_until_ms}
     trouble = f"{errcode} {hint}{named}"[:_ERRMSG_CHARS] if wide else None
@@ -196,8 +197,10 @@ def _dead(attempt: Attempt, outcome: SendOutcome, told: dict[str, Any], action: 
     if action is Action.target_fault:
         return Verdict("dead", action, values)
     errcode = outcome.errcode or 0
-    unknown = "" if is_known(attempt.platform, errcode) else "（未收录的错误码）"
-    return Verdict("dead", action, values, alert=Alert(f"dead-{errcode}", f"平台拒绝了一条消息：{errcode}{unknown}，未重试。"))
+    unknown = "" if is_known(attempt.platform, errcode) else texts.UNKNOWN_ERRCODE
+    return Verdict(
+        "dead", action, values, alert=Alert(f"dead-{errcode}", texts.REFUSED_MESSAGE.format(code=f"{errcode}{unknown}"))
+    )
 
 
 def wants_fresh_media(attempt: Attempt, outcome: SendOutcome) -> bool:

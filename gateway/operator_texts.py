@@ -103,6 +103,40 @@ def duration(seconds: float) -> str:
     return f"{max(0, int(seconds))} 秒"
 
 
+# the settings file
+FILE_EXISTS = "{path} 已经有了，没有改动它；想重来请先把它移走，或用 --config 写到别处"
+NO_ACCOUNT_IN_FILE = "{file} 里没有账号 {account}"
+NOT_YAML = "不是有效的 YAML：{reason}"
+FIRST_FILE = """\
+# Settings of Yizhan. Every key there is, with its default: config/yizhan.example.yaml and the README.
+data_dir: ./data
+http: {{host: 127.0.0.1, port: 8080, public_url: {public_url}}}
+admin: {{host: 127.0.0.1, port: 8081}}
+models: []   # none = the offline rule model; {{name: qwen, base_url: "http://127.0.0.1:8000/v1", model: qwen3-14b, local: true}}
+tenants:
+  - id: {tenant}
+    operators: []           # who may say 诊断 and gets alerts, e.g. {{account: wecom-main, user: zhangsan}}
+    accounts:
+"""
+FIRST_FILE_WECOM = """\
+      - id: wecom-main      # 回调 URL 末尾：/callback/wecom-main
+        platform: wecom
+        corp_id: {corp_id}     # 管理后台「我的企业」→「企业ID」
+        agent_id: {agent_id}          # 应用页面的 AgentId
+        secret: {secret}   # 应用页面的 Secret；也可写成 ${{WECOM_SECRET}}
+        callback_token: {token}
+        encoding_aes_key: {key}
+"""
+FIRST_FILE_MP = """\
+      - id: mp-main         # 服务器地址(URL)末尾：/callback/mp-main
+        platform: mp
+        app_id: {app_id}      # 「设置与开发」→「基本配置」→「开发者ID(AppID)」
+        app_secret: {secret}   # 同页的「开发者密码(AppSecret)」；也可写成 ${{MP_SECRET}}
+        callback_token: {token}
+        encoding_aes_key: {key}
+        mode: safe
+"""
+
 # init
 INIT_NEXT = """\
 已写好 {path}（只有你能读）。接下来：

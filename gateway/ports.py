@@ -6,6 +6,7 @@ import errno
 
 from config.errors import SettingsError
 from config.schema import Listen
+from gateway import up_texts
 
 _OPTIONS = {
     "http": ("--port", "YIZHAN_HTTP__PORT"),
@@ -18,9 +19,10 @@ def port_error(name: str, listen: Listen, error: OSError) -> SettingsError:
     """The error for one of the addresses http, admin, sim; its code is port_busy or port_refused."""
     option, variable = _OPTIONS[name]
     if error.errno == errno.EADDRINUSE:
-        text = f"{name}.port：端口 {listen.port} 已被别的程序占用；换一个：yizhan up {option} 端口，或环境变量 {variable}"
+        text = up_texts.PORT_BUSY.format(name=name, port=listen.port, option=option, variable=variable)
         return SettingsError(text, code="port_busy")
-    return SettingsError(f"{name}：不能监听 {listen.host}:{listen.port}（{error.strerror}）", code="port_refused")
+    text = up_texts.PORT_REFUSED.format(name=name, host=listen.host, port=listen.port, reason=error.strerror)
+    return SettingsError(text, code="port_refused")
 
 
 def address(listen: Listen) -> str:

@@ -17,6 +17,7 @@ from typing import IO
 from config.errors import YizhanError
 from config.logging import get_logger, log
 from config.settings import child_environment
+from gateway import up_texts
 from gateway.prestart import death_signal
 
 FATAL_EXIT = 2
@@ -217,9 +218,7 @@ def lock_folder(data_dir: Path) -> int:
     except OSError:
         owner = os.read(handle, 32).decode("ascii", "replace").strip() or "?"
         os.close(handle)
-        raise AlreadyRunning(
-            f"{data_dir} 已经有一个 yizhan up 在运行（进程 {owner}）；先停掉它，或用 --data-dir 换一个目录"
-        ) from None
+        raise AlreadyRunning(up_texts.ALREADY_RUNNING.format(data_dir=data_dir, owner=owner)) from None
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
     return handle

@@ -11,24 +11,13 @@ from sqlalchemy import Connection, RowMapping, func, or_, select
 from agent.models import Turn
 from config.columns import table_of
 from gateway import texts
+from gateway import trace_texts as told
 from gateway.models import Inbound, Job, OutboxMessage, Push
 from gateway.texts import quote
 from tools.models import PendingAction, ToolAudit
 
 _INBOUND, _OUTBOX, _JOB = table_of(Inbound), table_of(OutboxMessage), table_of(Job)
 _TURN, _AUDIT, _ACTION, _PUSH = table_of(Turn), table_of(ToolAudit), table_of(PendingAction), table_of(Push)
-
-_STATUS = {
-    "received": "已落库，等待处理",
-    "running": "正在处理",
-    "done": "处理完",
-    "failed": "失败",
-    "stopped": "被叫停",
-    "dead": "多次失败，已放弃",
-    "refused": "太多，没收下（已告知对方）",
-}
-_VIA = {"passive": "在 HTTP 应答里", "push": "主动推送", "pull": "对方回复「继续」时"}
-_LANE = {"turn": "进入对话", "single": "命令，按顺序", "fast": "快速通道", "none": "只记录，不回应"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,37 +106,39 @@ def _inbound_story(connection: Connection, seq: int, bodies: bool) -> Story:
     rows = _answer_rows(connection, row, owner)
     steps += [step for part in rows for step in _outbox_steps(part, bodies)]
     if row["finished_at_ms"]:
-        code = f"（{row['error_code']}）" if row["error_code"] else ""
-        steps.append(Step(row["finished_at_ms"], f"{_STATUS.get(row['status'], row['status'])}{code}"))
+        steps.append(Step(row["finished_at_ms"], told.STATUS.get(row["status"], row["status"]) + _code(row)))
     title = f"#{seq} {row['account_id']} ← {row['user_id']} {row['kind']}"
     return Story(title, _in_order(steps), _verdict(row, rows), {"seq": seq, "message_id": row["message_id"]})
 
 
 def _arrival(row: RowMapping, bodies: bool) -> Iterator[Step]:
-    text = f"「{quote((row['body'] or {}).get('text', ''), 60)}」" if bodies and row["body"] else ""
-    number = f"，平台消息号 {row['message_id']}" if row["message_id"] else ""
-    yield Step(row["sent_at_ms"], f"对方发出{text}{number}")
-    again = f"，平台共投递 {row['deliveries']} 次（重复的并到这一条）" if row["deliveries"] > 1 else ""
-    lane = _LANE.get(row["lane"], row["lane"])
-    yield Step(row["received_at_ms"], f"收到回调，验签解密通过，已落库；{lane}{again}")
+    number = told.MESSAGE_ID.format(id=row["message_id"]) if row["message_id"] else ""
+    yield Step(row["sent_at_ms"], told.SENT.format(text=_body(row["body"], bodies), number=number))
+    again = told.AGAIN.format(count=row["deliveries"]) if row["deliveries"] > 1 else ""
+    yield Step(row["received_at_ms"], told.RECEIVED.format(lane=told.LANE.get(row["lane"], row["lane"]), again=again))
     if row["joined_seq"]:
-        yield Step(row["received_at_ms"], f"并入 #{row['joined_seq']} 一起回答")
+        yield Step(row["received_at_ms"], told.JOINED.format(seq=row["joined_seq"]))
+    if row["attempts"]:
+        yield Step(None, told.ATTEMPTS.format(count=row["attempts"]))
     if row["deaths"]:
-        yield Step(None, f"处理它的进程死过 {row['deaths']} 次，由租约找回重跑")
+        yield Step(None, told.DEATHS.format(count=row["deaths"]))
     if row["stop_requested"]:
-        yield Step(None, "对方要求停止")
+        yield Step(None, told.STOPPED)
 
 
 def _turn_steps(connection: Connection, seq: int) -> Iterator[Step]:
     for turn in connection.execute(select(_TURN).where(_TURN.c.inbound_seq == seq).order_by(_TURN.c.created_at_ms)).mappings():
-        used = f"{turn['prompt_tokens']}+{turn['completion_tokens']} tokens，" if turn["model_calls"] else ""
-        code = f"（{turn['error_code']}）" if turn["error_code"] else ""
-        tools = f"，工具 {'、'.join(turn['tools'])}" if turn["tools"] else ""
-        yield Step(
-            turn["created_at_ms"],
-            f"一轮：{turn['outcome']}{code}，路由 {turn['route']}，{used}"
-            f"共 {turn['total_ms']} ms（模型 {turn['model_ms']} ms）{tools}",
+        tokens = {"prompt": turn["prompt_tokens"], "completion": turn["completion_tokens"]}
+        text = told.TURN.format(
+            outcome=turn["outcome"],
+            code=_code(turn),
+            route=turn["route"],
+            used=told.TOKENS.format(**tokens) if turn["model_calls"] else "",
+            total_ms=turn["total_ms"],
+            model_ms=turn["model_ms"],
+            tools=told.TOOLS.format(tools="、".join(turn["tools"])) if turn["tools"] else "",
         )
+        yield Step(turn["created_at_ms"], text)
         audits = select(_AUDIT).where(_AUDIT.c.turn_id == turn["id"], _AUDIT.c.action_id.is_(None)).order_by(_AUDIT.c.id)
         yield from (_audit_step(audit) for audit in connection.execute(audits).mappings())
 
@@ -155,29 +146,33 @@ def _turn_steps(connection: Connection, seq: int) -> Iterator[Step]:
 def _action_steps(connection: Connection, seq: int) -> Iterator[Step]:
     query = select(_ACTION).where(_ACTION.c.inbound_seq == seq).order_by(_ACTION.c.created_at_ms)
     for action in connection.execute(query).mappings():
-        yield Step(action["created_at_ms"], f"操作 {action['tool']} 等本人确认（编号 {action['number']}，风险 {action['risk']}）")
+        shown = {"tool": action["tool"], "number": action["number"], "risk": action["risk"]}
+        yield Step(action["created_at_ms"], told.ACTION.format(**shown))
         if action["decided_at_ms"]:
-            yield Step(action["decided_at_ms"], f"{action['decided_by']} 经 {action['decided_via']} 作了决定")
+            decided = told.DECIDED.format(who=action["decided_by"], via=action["decided_via"])
+            yield Step(action["decided_at_ms"], decided)
         if action["finished_at_ms"]:
-            code = f"（{action['error_code']}）" if action["error_code"] else ""
-            yield Step(action["finished_at_ms"], f"操作 {action['tool']} 结束：{action['status']}{code}")
+            ended = told.ACTION_ENDED.format(tool=action["tool"], status=action["status"], code=_code(action))
+            yield Step(action["finished_at_ms"], ended)
         audits = select(_AUDIT).where(_AUDIT.c.action_id == action["id"]).order_by(_AUDIT.c.id)
         yield from (_audit_step(audit) for audit in connection.execute(audits).mappings())
 
 
 def _audit_step(audit: RowMapping) -> Step:
-    ended = "成功" if audit["ok"] else f"失败（{audit['error_code'] or '无代码'}）"
-    return Step(audit["created_at_ms"], f"工具 {audit['tool']}（{audit['decision']}）{ended}，{audit['took_ms']} ms")
+    ended = told.TOOL_OK if audit["ok"] else told.TOOL_FAILED.format(code=audit["error_code"] or told.NO_CODE)
+    shown = {"tool": audit["tool"], "decision": audit["decision"], "took_ms": audit["took_ms"]}
+    return Step(audit["created_at_ms"], told.TOOL.format(ended=ended, **shown))
 
 
 def _job_steps(connection: Connection, seq: int) -> Iterator[Step]:
     for job in connection.execute(select(_JOB).where(_JOB.c.inbound_seq == seq).order_by(_JOB.c.created_at_ms)).mappings():
-        yield Step(job["created_at_ms"], f"长任务 {job['name']} 排入队列 {job['queue']}（{job['id']}）")
+        name = job["name"]
+        yield Step(job["created_at_ms"], told.JOB.format(name=name, queue=job["queue"], id=job["id"]))
         if job["started_at_ms"]:
-            yield Step(job["started_at_ms"], f"worker 开始执行 {job['name']}，第 {max(1, job['attempts'] + job['deaths'])} 次")
+            number = max(1, job["attempts"] + job["deaths"])
+            yield Step(job["started_at_ms"], told.JOB_STARTED.format(name=name, number=number))
         if job["finished_at_ms"]:
-            code = f"（{job['error_code']}）" if job["error_code"] else ""
-            yield Step(job["finished_at_ms"], f"长任务 {job['name']} 结束：{job['status']}{code}")
+            yield Step(job["finished_at_ms"], told.JOB_ENDED.format(name=name, status=job["status"], code=_code(job)))
 
 
 def _answer_rows(connection: Connection, row: RowMapping, owner: int) -> list[RowMapping]:
@@ -193,39 +188,50 @@ def _answer_rows(connection: Connection, row: RowMapping, owner: int) -> list[Ro
 
 
 def _outbox_steps(row: RowMapping, bodies: bool) -> Iterator[Step]:
-    name = "回答" if row["final"] else {"push": "推送", "reminder": "提醒", "notice": "通知"}.get(row["cause"], "消息")
-    part = f"第 {row['part'] + 1}/{row['parts']} 条" if row["parts"] > 1 else ""
-    text = f"「{quote((row['payload'] or {}).get('text', ''), 60)}」" if bodies and row["payload"] else ""
-    yield Step(row["created_at_ms"], f"{name}{part}写好（{row['kind']}，{row['group_id']}）{text}")
+    name = told.ANSWER if row["final"] else told.CAUSE.get(row["cause"], told.MESSAGE)
+    part = told.PART.format(part=row["part"] + 1, parts=row["parts"]) if row["parts"] > 1 else ""
+    text = _body(row["payload"], bodies)
+    yield Step(
+        row["created_at_ms"], told.WRITTEN.format(name=name, part=part, kind=row["kind"], group=row["group_id"], text=text)
+    )
     if row["sent_at_ms"]:
-        tries = f"，第 {row['attempts']} 次尝试" if row["attempts"] > 1 else ""
-        number = f"，平台编号 {row['platform_id']}" if row["platform_id"] and row["via"] == "push" else ""
-        yield Step(row["sent_at_ms"], f"{name}{part}{_VIA.get(row['via'], '')}送出{tries}{number}")
+        tries = told.TRY.format(count=row["attempts"]) if row["attempts"] > 1 else ""
+        number = told.PLATFORM_ID.format(id=row["platform_id"]) if row["platform_id"] and row["via"] == "push" else ""
+        via = told.VIA.get(row["via"], "")
+        yield Step(row["sent_at_ms"], told.DELIVERED.format(name=name, part=part, via=via, tries=tries, number=number))
     else:
-        yield Step(None, f"{name}{part}现在：{_state_of(row)}")
+        yield Step(None, told.NOW.format(name=name, part=part, state=_state_of(row)))
 
 
 def _state_of(row: RowMapping) -> str:
     state: str = texts.OUTBOX_STATES.get(row["status"], row["status"])
     reason = texts.PARK_REASONS.get(row["park_reason"] or "", row["park_reason"])
-    tries = f"，试过 {row['attempts']} 次" if row["attempts"] else ""
-    told = f"平台答 {row['errcode']}：{row['errmsg'] or ''}" if row["errcode"] else row["errmsg"]
-    code = f"，{told}" if told else ""
-    return state + (f"（{reason}）" if reason else "") + tries + code
+    tries = told.TRIED.format(count=row["attempts"]) if row["attempts"] else ""
+    said = told.PLATFORM_SAID.format(errcode=row["errcode"], errmsg=row["errmsg"] or "") if row["errcode"] else row["errmsg"]
+    return state + (told.REASON.format(reason=reason) if reason else "") + tries + (told.TOLD.format(told=said) if said else "")
 
 
 def _verdict(row: RowMapping, answers: Sequence[RowMapping]) -> str:
+    status = told.STATUS.get(row["status"], row["status"])
     if row["lane"] == "none":
-        return "这类事件只记录，不回应。"
+        return told.ONLY_NOTED
     if row["status"] in ("received", "running"):
-        return f"还没有回答：{_STATUS[row['status']]}。"
+        return told.OPEN.format(status=status)
     if not answers:
-        return "没有要说的话（空回答）。" if row["status"] == "done" else f"{_STATUS.get(row['status'], row['status'])}。"
+        return told.NOTHING_TO_SAY if row["status"] == "done" else told.ENDED.format(status=status)
     waiting = [answer for answer in answers if answer["status"] != "sent"]
     if not waiting:
-        ways = "、".join(dict.fromkeys(_VIA.get(answer["via"], answer["via"] or "") for answer in answers))
-        return f"已送到平台（{ways}）。"
-    return f"{len(answers) - len(waiting)}/{len(answers)} 条已送出；其余：{_state_of(waiting[0])}。"
+        ways = "、".join(dict.fromkeys(told.VIA.get(answer["via"], answer["via"] or "") for answer in answers))
+        return told.ARRIVED.format(ways=ways)
+    return told.PARTLY.format(sent=len(answers) - len(waiting), all=len(answers), state=_state_of(waiting[0]))
+
+
+def _code(row: RowMapping) -> str:
+    return told.CODE.format(code=row["error_code"]) if row["error_code"] else ""
+
+
+def _body(stored: Any, bodies: bool) -> str:
+    return told.BODY.format(text=quote((stored or {}).get("text", ""), 60)) if bodies and stored else ""
 
 
 def _outgoing_story(connection: Connection, group: str, bodies: bool) -> Story:
@@ -235,9 +241,9 @@ def _outgoing_story(connection: Connection, group: str, bodies: bool) -> Story:
     if first["cause"] == "push":
         push = connection.execute(select(_PUSH).where(_PUSH.c.id == first["cause_id"])).mappings().first()
         if push is not None:
-            steps.append(Step(push["created_at_ms"], f"推送请求 {push['id']}，{push['targets']} 个对象"))
+            steps.append(Step(push["created_at_ms"], told.PUSH.format(id=push["id"], targets=push["targets"])))
     waiting = [row for row in rows if row["status"] != "sent"]
-    verdict = f"还没有送出：{_state_of(waiting[0])}。" if waiting else "已送到平台。"
+    verdict = told.NOT_SENT.format(state=_state_of(waiting[0])) if waiting else told.AT_PLATFORM
     return Story(
         f"{group} {first['account_id']} → {first['user_id'] or first['target']} {first['cause']}", _in_order(steps), verdict
     )
