@@ -13,6 +13,8 @@ from config.errors import YizhanError
 RATE_HZ = 16_000
 _CONVERT_S = 20.0
 _MAX_BYTES = 20 * 1024 * 1024
+_MAX_S = 20 * 60
+"""Longer is no voice message; a header that claims a low rate would also make much of little."""
 _AS_IS = ((b"ID3", ".mp3"), (b"\xff\xfb", ".mp3"), (b"\xff\xf3", ".mp3"), (b"OggS", ".ogg"))
 
 
@@ -46,10 +48,12 @@ def resample(data: bytes) -> bytes:
         with wave.open(io.BytesIO(data)) as file:
             rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
             frames = file.readframes(file.getnframes())
-    except (wave.Error, EOFError):
+    except (wave.Error, EOFError, RuntimeError):  # the last one: a chunk that claims to be longer than the file
         raise AudioUnreadable("not a PCM WAV file") from None
     if width != 2 or channels < 1 or rate < 1000:
         raise AudioUnreadable("only 16-bit PCM is read")
+    if not frames or len(frames) > _MAX_S * rate * width * channels:
+        raise AudioUnreadable("empty or too long")
     samples = np.frombuffer(frames[: len(frames) // (2 * channels) * 2 * channels], "<i2").reshape(-1, channels).mean(axis=1)
     wanted = round(len(samples) * RATE_HZ / rate)
     if rate != RATE_HZ and len(samples) > 1:

@@ -4,51 +4,45 @@ from __future__ import annotations
 
 from agent import texts
 from agent.audio import AudioUnreadable, prepare
-from agent.llm.router import DataPermission
 from agent.protocol import Attachment, Deadline, InboundMessage
-from agent.services import AgentServices
+from agent.run import Run, permission
+from agent.services import FetchMedia
 from config.errors import YizhanError
 
 _TRANSCRIBE_S = 60.0
 
 
-async def heard_text(
-    services: AgentServices, message: InboundMessage, deadline: Deadline, permission: DataPermission
-) -> tuple[str, str | None]:
+async def heard_text(run: Run) -> tuple[str, str | None]:
     """(text, None), or ("", notice). An unreadable or empty message never becomes an empty prompt (MED-06)."""
+    message = run.message
     if message.kind == "text":
         return (message.text, None) if message.text.strip() else ("", texts.EMPTY_TEXT)
     if message.kind == "voice":
-        return await _voice(services, message, deadline, permission)
+        return await _voice(run)
     if message.kind == "event":
         return "", texts.MEDIA_UNREADABLE["unsupported"]
     return "", notice(message)
 
 
-async def _voice(
-    services: AgentServices, message: InboundMessage, deadline: Deadline, permission: DataPermission
-) -> tuple[str, str | None]:
+async def _voice(run: Run) -> tuple[str, str | None]:
+    message, services = run.message, run.services
     if message.text.strip():
         return message.text, None
     recording = next((item for item in message.attachments if item.kind == "voice"), None)
-    if recording is None or services.fetch_media is None or not services.router.routes("transcribe", permission):
+    if recording is None or services.fetch_media is None or not services.router.routes("transcribe", permission(run)):
         return "", texts.MEDIA_UNREADABLE["voice"]
     try:
-        return await _transcribe(services, message, recording, deadline, permission), None
+        return await _transcribe(run, services.fetch_media, recording), None
     except AudioUnreadable:
         return "", texts.MEDIA_UNREADABLE["voice"]
     except YizhanError:
         return "", texts.VOICE_NOT_HEARD
 
 
-async def _transcribe(
-    services: AgentServices, message: InboundMessage, recording: Attachment, deadline: Deadline, permission: DataPermission
-) -> str:
-    if services.fetch_media is None:
-        raise YizhanError("nobody can download media")
-    name, audio = await prepare(*await services.fetch_media(message, recording))
-    bound = Deadline(min(deadline.at, services.clock.monotonic() + _TRANSCRIBE_S))
-    return await services.router.transcribe(name, audio, bound, permission)
+async def _transcribe(run: Run, fetch: FetchMedia, recording: Attachment) -> str:
+    name, audio = await prepare(*await fetch(run.message, recording))
+    bound = Deadline(min(run.deadline.at, run.services.clock.monotonic() + _TRANSCRIBE_S))
+    return await run.services.router.transcribe(name, audio, bound, permission(run), run.log)
 
 
 def notice(message: InboundMessage) -> str:

@@ -120,6 +120,18 @@ class Router:
             log.tries.append({"route": RULE_ROUTE, "reason": "no_route" if self._settings.models else "offline", "outcome": "ok"})
             log.route = log.route or RULE_ROUTE
             return reply
+
+        async def ask(route: ModelRoute, shared: Deadline, reason: str) -> ModelReply:
+            return await self._ask(route, messages, tools, shared, log, reason)
+
+        route, reply = await self._first(wanted, deadline, ask)
+        log.crossed = log.crossed or (not route.local and any(one.local for one in wanted[: wanted.index(route)]))
+        return reply
+
+    async def _first(
+        self, wanted: list[ModelRoute], deadline: Deadline, use: Callable[[ModelRoute, Deadline, str], Awaitable[T]]
+    ) -> tuple[ModelRoute, T]:
+        """The first of some routes that does its work, and what came of it; see ``complete`` for the errors."""
         awake = [route for route in wanted if not self.resting(route.name)] or wanted[:1]
         failed: ModelError | None = None
         for position, route in enumerate(awake):
@@ -128,37 +140,45 @@ class Router:
             reason = "first" if failed is None else f"after_{failed.kind}"
             shared = self._share(deadline) if position + 1 < len(awake) else deadline
             try:
-                reply = await self._ask(route, messages, tools, shared, log, reason)
+                return route, await use(route, shared, reason)
             except ModelError as error:
                 if not error.retryable or deadline.remaining_s(self._clock.monotonic()) <= 0:
                     raise
                 failed = error
-                continue
-            log.crossed = log.crossed or (not route.local and any(one.local for one in wanted[: wanted.index(route)]))
-            return reply
         raise failed if failed is not None else ModelError("connect", "every route rests")
 
     def _share(self, deadline: Deadline) -> Deadline:
         now = self._clock.monotonic()
         return Deadline(now + deadline.remaining_s(now) / 2)
 
-    async def transcribe(self, file_name: str, audio: bytes, deadline: Deadline, permission: DataPermission) -> str:
+    async def transcribe(
+        self, file_name: str, audio: bytes, deadline: Deadline, permission: DataPermission, log: RouteLog
+    ) -> str:
         """The words of a recording from the first ``transcribe`` route that hears them. Raises ModelError."""
-        failed = ModelError("not_allowed", "no route may transcribe this")
-        for route in self.routes("transcribe", permission):
-            try:
-                return await self._noted(route, deadline, partial(self._hear, route, file_name, audio))
-            except ModelError as error:
-                if not error.retryable:
-                    raise
-                failed = error
-        raise failed
+        wanted = self._wanted("transcribe", permission)
+        if not wanted:
+            raise ModelError("not_allowed", "no route may transcribe this")
 
-    async def _hear(self, route: ModelRoute, file_name: str, audio: bytes, deadline: Deadline) -> str:
-        model = self.model(route)
-        if not isinstance(model, Transcriber):
-            raise ModelError("not_allowed", "this route cannot transcribe")
-        return await model.transcribe(file_name, audio, deadline)
+        async def hear(route: ModelRoute, shared: Deadline, reason: str) -> str:
+            entry = {"route": route.name, "model": route.model, "reason": reason, "for": "transcribe", "outcome": "cancelled"}
+            log.tries.append(entry)
+            return await self._noted(route, shared, partial(self._hear, route, file_name, audio, entry))
+
+        return (await self._first(wanted, deadline, hear))[1]
+
+    async def _hear(self, route: ModelRoute, file_name: str, audio: bytes, entry: dict[str, Any], deadline: Deadline) -> str:
+        model, started = self.model(route), self._clock.monotonic()
+        try:
+            if not isinstance(model, Transcriber):
+                raise ModelError("not_allowed", "this route cannot transcribe")
+            words = await model.transcribe(file_name, audio, deadline)
+            entry["outcome"] = "ok"
+            return words
+        except ModelError as error:
+            entry["outcome"] = error.kind
+            raise
+        finally:
+            entry["ms"] = round((self._clock.monotonic() - started) * 1000)
 
     async def _noted(self, route: ModelRoute, deadline: Deadline, call: Callable[[Deadline], Awaitable[T]]) -> T:
         """One use of a route within its own time, its outcome noted for its health."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import wave
 from collections.abc import AsyncIterator
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from agent import texts
+from agent.audio import AudioUnreadable, prepare, resample
+from agent.models import Turn
 from agent.protocol import Attachment, InboundMessage
 from config.clock import Clock
 from config.errors import YizhanError
@@ -150,3 +153,43 @@ async def test_events_never_reach_a_model(tmp_path: Path, server: ModelServer) -
         await made.say("", kind="event", raw_type="event")
     assert server.requests == []
     await made.close()
+
+
+async def test_a_transcription_is_on_the_turns_record(tmp_path: Path, server: ModelServer) -> None:
+    """Every call of a model, failed ones too; a route that cannot hear is followed by the next."""
+    routes = [
+        {"name": name, "base_url": url, "model": "fake", "local": True, "purposes": purposes}
+        for name, url, purposes in (
+            ("deaf", "http://127.0.0.1:9/v1", ["transcribe"]),
+            ("m", server.url, ["chat", "transcribe"]),
+        )
+    ]
+    made = await make_assistant(
+        tmp_path, settings=settings_for(tmp_path, models=routes), clock=Clock(), fetch_media=Store().fetch
+    )
+    assert (await made.say("", kind="voice", typed=False, attachments=VOICE)).text == "回答"
+    (row,) = await made.rows(Turn)
+    assert [(one["route"], one.get("for"), one["reason"], one["outcome"]) for one in row.routes_tried] == [
+        ("deaf", "transcribe", "first", "connect"),
+        ("m", "transcribe", "after_connect", "ok"),
+        ("m", None, "first", "ok"),
+    ]
+    await made.close()
+
+
+@pytest.mark.parametrize(("rate_hz", "seconds"), [(1000, 1500.0), (8000, 0.0)], ids=["hours", "nothing"])
+async def test_a_recording_without_measure_is_not_resampled(rate_hz: int, seconds: float) -> None:
+    with pytest.raises(AudioUnreadable):
+        await prepare("voice.wav", recording(rate_hz, seconds))
+
+
+async def test_a_damaged_recording_is_unreadable_and_nothing_else() -> None:
+    """Whatever byte of a header is wrong."""
+    whole = recording(seconds=0.02)
+    for place in range(4, 44):
+        for value in (0, 1, 2, 127, 255):
+            damaged = whole[:place] + bytes([value]) + whole[place + 1 :]
+            with contextlib.suppress(AudioUnreadable):
+                resample(damaged)
+            with contextlib.suppress(AudioUnreadable):
+                resample(damaged[:place])

@@ -20,7 +20,8 @@ from agent.texts import without_loop
 
 OFFERS = {"look": ToolOffer("look", "", {"type": "object", "properties": {"host": {"type": "string"}}})}
 _MARKS = """<think> </think> <thinking> ``` ```json\n ~~~\n ` \n 你好 a <tool_call> </tool_call> { } [TOOL_CALLS] <function=look>
-<parameter=host> <arg_key> <|im_end|> <|channel|>analysis<|message|> <|channel|>final<|message|> <｜tool▁calls▁begin｜> functools[{"""
+<parameter=host> <arg_key> <|im_end|> <|channel|>analysis<|message|> <|channel|>final<|message|>
+<｜tool▁calls▁begin｜> functools[{"""
 PIECES = [
     *_MARKS.split(),
     " ",
