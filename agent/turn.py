@@ -56,9 +56,6 @@ async def run_turn(
     command = ordered_command(message, bot_name(run))
     if command is not None:
         return await answer_command(run, command, epoch)
-    picked = await picked_in_words(services, message, run.where) if capability.trusted else None
-    if picked is not None:
-        return TurnResult(picked.replies, "asked", (*picked.writes, turn_row(run, LoopResult(outcome="asked"), 0)))
     text, unreadable = await heard_text(run)
     if unreadable is not None:
         return fixed(run, epoch, unreadable)
