@@ -99,6 +99,7 @@ class Dispatcher:
 
     async def run_waiting(self, conversation: str, channels: dict[str, Channel]) -> None:
         """Work off everything that waits in a conversation (after a crash, or when the worker is asked to)."""
+        await self._database.write(lambda c: stranded.reopen_unbegun(c, conversation))
         for row in await self._database.read(lambda c: stranded.unanswered(c, conversation)):
             try:
                 message = wire.from_json(row.body)

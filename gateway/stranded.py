@@ -28,6 +28,18 @@ def unanswered(connection: Connection, conversation: str) -> list[Any]:
     )
 
 
+def reopen_unbegun(connection: Connection, conversation: str) -> None:
+    """Messages that confirmed an action which nobody has begun are open again: whoever was about to died or lost its
+    database, and the very message that confirmed it runs it on. A process that is only slow meets the action's own lease."""
+    unbegun = select(_ACTION.c.id).where(
+        _ACTION.c.conversation_id == conversation,
+        _ACTION.c.status == "confirmed",
+        _ACTION.c.decided_message == _ROW.c.key,
+    )
+    mine = (_ROW.c.conversation_id == conversation, _ROW.c.lane == "fast", _ROW.c.status == "running")
+    connection.execute(update(_ROW).where(*mine, unbegun.exists()).values(status="received"))
+
+
 def end_told_actions(connection: Connection, conversation: str) -> None:
     """End the messages that confirmed an action whose process died: the action is taken over by its own lease, and its
     outcome is told. While somebody runs an action of this conversation they stay: its outcome is their answer."""

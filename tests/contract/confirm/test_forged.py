@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from memory.keys import conversation_id
 from tests.contract.confirm.world import CARD, PUSH, WHERE, World
 from tools import texts
 from tools.context import Place
+from tools.decided import Answer
 from tools.models import ToolAudit
 from tools.proposals import ACTIONS
 
@@ -92,7 +94,7 @@ async def test_typed_and_clicked_at_once(world: World, first: str) -> None:
     decision = read_decision("确认 1")
     assert decision is not None
     world.clock.advance(1)
-    ways = [
+    ways: list[Callable[[], Awaitable[Answer]]] = [
         lambda: confirm.decide(world.actor(key="typed"), decision),
         lambda: confirm.decide_card(world.actor(key="click"), buttons(prompt)[0], "rc"),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from agent.services import AgentServices
 from config.clock import Clock
 from config.columns import table_of
 from config.database import Database
-from config.schema import Limits, Settings
+from config.schema import Limits, Settings, Tenant
 from gateway.account_state import record_capability
 from gateway.capabilities import Capabilities
 from gateway.channel import CallbackReply, Opened
@@ -30,6 +30,8 @@ from gateway.outbox import SqlOutbox
 from gateway.turns import TurnRunner
 from gateway.waiters import Waiters
 from tests.fakes.channel import FakeChannel, mp_account, wecom_account
+from tools.assembly import ToolSet, open_tools
+from tools.base import Tool
 
 INBOUND = table_of(Inbound)
 OUTBOX = table_of(OutboxMessage)
@@ -95,6 +97,7 @@ class Road:
     bell: SilentBell
     waiters: Waiters
     ops: ConversationOps
+    tools: ToolSet
     numbers: int = 0
 
     def message(self, text: str, user: str = "zhangsan", account: str = "wecom-main", **changes: Any) -> InboundMessage:
@@ -152,6 +155,7 @@ async def build_road(
     turns: ScriptedTurns | None = None,
     deadline_s: float = 1.2,
     limits: Limits | None = None,
+    tools: Sequence[Tool] = (),
 ) -> Road:
     """Wire one gateway on the database; two of them on one database are two processes."""
     turns = turns or ScriptedTurns()
@@ -168,15 +172,13 @@ async def build_road(
     waiters, bell = Waiters(), SilentBell()
     runner_box: list[TurnRunner] = []
     ops = ConversationOps(database, capabilities, clock, lambda conversation: runner_box[0].stop_local(conversation))
-    services = cast(
-        AgentServices,
-        SimpleNamespace(
-            settings=Settings(limits=limits), clock=clock, database=database, outbox=outbox, bell=bell, ops=ops, confirm=None
-        ),
-    )
+    settings = Settings(limits=limits, tenants=(Tenant(id="acme", accounts=tuple(accounts)),))
+    toolset = open_tools(settings, clock, database, outbox, capabilities.of, extra=tools)
+    parts = {"settings": settings, "clock": clock, "database": database, "outbox": outbox, "bell": bell, "ops": ops}
+    services = cast(AgentServices, SimpleNamespace(**parts, confirm=toolset.confirm, registry=toolset.registry, platform=None))
     runner = TurnRunner(services, outbox, capabilities, waiters)
     runner_box.append(runner)
-    fast = FastLane(services, outbox, capabilities, waiters, runner, cast(Any, None))
+    fast = FastLane(services, outbox, capabilities, waiters, runner, toolset.executor)
     inbox = Inbox(database, outbox, clock, limits)
     dispatcher = Dispatcher(database, inbox, outbox, capabilities, waiters, runner, fast)
-    return Road(database, clock, outbox, inbox, runner, fast, dispatcher, turns, channels, bell, waiters, ops)
+    return Road(database, clock, outbox, inbox, runner, fast, dispatcher, turns, channels, bell, waiters, ops, toolset)
