@@ -28,12 +28,14 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What a reasoning model thought before a reply. Never shown or stored; some endpoints refuse the next call of the same
-    turn unless they get it back word for word, so it is returned to the route it came from, in the field it came in."""
+    """What a reasoning model thought before a reply, and what it signed its calls with. Never shown or stored; some endpoints
+    refuse the next call of the same turn unless they get it back word for word, so it is returned to the route it came from,
+    in the field it came in (``signatures``: one a call, in order)."""
 
     route: str
-    field: str
-    text: str
+    field: str = ""
+    text: str = ""
+    signatures: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ class RawCall:
     arguments: str = ""
     names: list[str] = field(default_factory=list)
     """The pieces of the name, each once as it came."""
+    signature: Any = None
+    """Gemini's ``extra_content``: opaque, and wanted back."""
 
     def add_name(self, piece: str) -> None:
         """Names come whole, in pieces, or again with every chunk."""

@@ -271,7 +271,11 @@ def _wire(message: ChatMessage, route: str) -> dict[str, Any]:
             for call in message.tool_calls
         ]
     if message.thought is not None and message.thought.route == route:
-        wire[message.thought.field] = message.thought.text
+        if message.thought.field:
+            wire[message.thought.field] = message.thought.text
+        for call, signature in zip(wire.get("tool_calls", ()), message.thought.signatures, strict=False):
+            if signature is not None:
+                call["extra_content"] = signature
     return wire
 
 
@@ -295,5 +299,6 @@ def _reply(answer: Assembled, messages: Sequence[ChatMessage], tools: Sequence[T
         raise ModelError("bad_tool_json", "a tool call written as text", draft=draft)
     if says_nothing(text) and not calls:
         raise ModelError("empty", "the model said nothing", draft=draft)
-    thought = Thought(route, *answer.thought) if answer.thought is not None else None
+    name, words = answer.thought or ("", "")
+    thought = Thought(route, name, words, tuple(call.signature for call in calls))
     return ModelReply(text, checked_calls(calls, draft, offers), usage, answer.finish_reason, thought)

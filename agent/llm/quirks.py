@@ -17,7 +17,18 @@ _NO_SYSTEM = re.compile(
     r"system (role|message|prompt)s?[^.]{0,30}(not|un)[ -]?(be )?(support|allow)|(not support|unsupported)[^.]{0,20}\bsystem\b"
     r"|only user\b[^.]{0,40}\broles|\bgot system\b"
 )
+_NO_EMPTY = re.compile(
+    r"content[^.]{0,30}(不能为空|non-?empty|(not|cannot|can't) be (empty|blank)|is (empty|blank)|at least 1 char)"
+)
+_SCHEMA_WORD = re.compile(
+    r"(?:unknown name|unsupported (?:keyword|schema key\w*)|unrecognized (?:keyword|schema key\w*))[ :]*\\?[\"'`](\$?\w+)"
+)
+_NARROWING = """additionalproperties $schema $id title default examples exclusiveminimum exclusivemaximum minimum maximum minlength
+maxlength minitems maxitems uniqueitems multipleof pattern format const propertynames"""
+_DISPENSABLE = frozenset(_NARROWING.split())
+"""Words of a schema that only narrow it: the registry checks every call against the whole schema anyway."""
 _TOLD = "好的，我会按这些规则回答。"
+_NOTHING = "（没有内容）"
 
 
 @dataclass(slots=True)
@@ -30,6 +41,10 @@ class Quirks:
     """It cannot stream."""
     no_system: bool = False
     """Its chat template has no place for a system message."""
+    no_empty: bool = False
+    """It takes no message without words, though it calls tools without any itself."""
+    schema_words: set[str] = field(default_factory=set)
+    """Schema words it does not know (lower case)."""
 
     def learn(self, status: int, body: object, request: Mapping[str, Any]) -> bool:
         """Take note of a refusal. True when something was learnt and the same call is worth sending once more."""
@@ -50,7 +65,12 @@ class Quirks:
         if not self.no_system and _NO_SYSTEM.search(text):
             self.no_system = True
             return True
-        return False
+        if not self.no_empty and _NO_EMPTY.search(text):
+            self.no_empty = True
+            return True
+        words = {word for word in _SCHEMA_WORD.findall(text) if word in _DISPENSABLE} - self.schema_words
+        self.schema_words |= words
+        return bool(words and "tools" in request)
 
     def apply(self, request: dict[str, Any]) -> dict[str, Any]:
         """The request as this endpoint takes it."""
@@ -62,6 +82,16 @@ class Quirks:
             kept.pop("stream_options", None)
         if self.no_system:
             kept["messages"] = _without_system(kept["messages"])
+        if self.no_empty:
+            kept["messages"] = [{**one, "content": one["content"] or _NOTHING} for one in kept["messages"]]
+        if self.schema_words and "tools" in kept:
+            kept["tools"] = [
+                {
+                    **tool,
+                    "function": {**tool["function"], "parameters": _without(tool["function"]["parameters"], self.schema_words)},
+                }
+                for tool in kept["tools"]
+            ]
         return kept
 
     def _drop(self, keys: set[str]) -> bool:
@@ -79,3 +109,18 @@ def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
         else:
             told.append(message)
     return told
+
+
+def _without(schema: Any, words: set[str]) -> Any:
+    """The schema without some of its words; the names of properties are not words of the schema."""
+    if isinstance(schema, list):
+        return [_without(one, words) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {key: value for key, value in schema.items() if key.lower() not in words}
+    for key, value in kept.items():
+        if key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
+            kept[key] = {name: _without(one, words) for name, one in value.items()}
+        elif key not in ("enum", "required", "const", "default", "examples"):
+            kept[key] = _without(value, words)
+    return kept

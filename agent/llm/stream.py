@@ -85,12 +85,19 @@ class StreamJoiner:
         if self._finish in _FAILED_FINISH:
             kind, reason = _FAILED_FINISH[self._finish]
             raise ModelError(kind, "the endpoint broke off", reason=reason)
-        if self._finish is None and not (self.done and (self._chars or self._refusal)):
+        if self._finish is None and not self._seems_whole():
             raise ModelError("empty" if self.done else "bad_body", "the stream ended before the answer did")
         text = "".join(self._joined_text()) or "".join(self._refusal)
         thought = next(((name, "".join(parts)) for name, parts in self._thought.items()), None)
         finish = "length" if self._finish in _CUT else self._finish or "stop"
         return Assembled(text, tuple(self._calls), self._usage, finish, thought)
+
+    def _seems_whole(self) -> bool:
+        """Whether an answer whose finish was never told is one all the same: the end mark came, or every call is complete
+        (GLM at some hosts just closes the line after its calls). Text alone may be cut anywhere."""
+        if self.done:
+            return bool(self._chars or self._refusal)
+        return bool(self._calls) and all(call.complete for call in self._calls)
 
     def _joined_text(self) -> list[str]:
         """The pieces; where each one repeats all before it (a server that does not stream increments), the last one."""
@@ -155,6 +162,7 @@ class StreamJoiner:
         if named and call.complete and arguments and not _again(call, arguments):
             call = self._new_call(call.index)  # another whole call where one was finished, id and index used again
         call.id = call.id or key
+        call.signature = call.signature or piece.get("extra_content")
         if named:
             call.add_name(str(name))
         before = len(call.arguments)

@@ -61,6 +61,10 @@ CALLS: dict[str, tuple[Answer, list[tuple[str, dict[str, Any]]]]] = {
         ),
         WEB,
     ),
+    "no-finish-and-no-end-mark-as-glm-at-some-hosts": (
+        events(piece(tool_calls=[part('{"host": "web-01"}', "look", id="a")]), done=False),
+        WEB,
+    ),
     "finish-stop-with-calls": (call(part('{"host": "web-01"}', "look", id="a"), finish="stop"), WEB),
     "calls-null-beside": (
         events(piece(tool_calls=None, content=""), piece(tool_calls=[part('{"host": "web-01"}', "look")]), TOOLS),

@@ -94,6 +94,8 @@ TEXTS: dict[str, tuple[Answer, str]] = {
     "role-null-and-repeated": (events(piece(role=None, content="你"), piece(role="assistant", content="好"), STOP), "你好"),
     "finish-empty-string-as-ollama": (events(piece("", content="你"), piece("", content="好"), STOP), "你好"),
     "finish-of-another-house": (events(piece(content="你好"), piece("eos_token")), "你好"),
+    "content-after-the-finish": (events(piece(content="你"), STOP, piece(content="好")), "你好"),
+    "usage-in-every-chunk": (events({**piece(content="你"), "usage": {"prompt_tokens": 1}}, piece(content="好"), STOP), "你好"),
     "second-choice": (
         events(piece(content="你好"), {"choices": [{"index": 1, "delta": {"content": "嗨"}, "finish_reason": "stop"}]}, STOP),
         "你好",

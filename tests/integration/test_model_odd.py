@@ -112,3 +112,24 @@ async def test_a_thought_goes_back_to_its_own_route_only(server: ModelServer) ->
         await model.close()
     assert server.requests[1]["messages"][2]["reasoning_content"] == "查一下"
     assert "reasoning_content" not in server.requests[2]["messages"][2]
+
+
+async def test_a_signature_goes_back_with_its_call(server: ModelServer) -> None:
+    """Gemini 3 refuses a second call of a turn without the first one's ``extra_content``; no index, finish ``stop``."""
+    signed = {"google": {"thought_signature": "c2ln"}}
+    calls = [
+        {"id": "a", "function": {"name": "look", "arguments": '{"host": "a"}'}, "extra_content": signed},
+        {"id": "b", "function": {"name": "look", "arguments": '{"host": "b"}'}},
+    ]
+    server.then(events(*(piece(tool_calls=[one]) for one in calls), STOP))
+    asked = await ask(server)
+    assert [one.id for one in asked.tool_calls] == ["a", "b"]
+    results = tuple(ChatMessage("tool", "92%", tool_call_id=one) for one in "ab")
+    said = (*ASK, ChatMessage("assistant", "", asked.tool_calls, thought=asked.thought), *results)
+    server.then(say("好"))
+    model = OpenAICompatible(ModelRoute(name="r", base_url=server.url, model="fake", local=True), CLOCK)
+    await model.complete(said, OFFERS, Deadline(CLOCK.monotonic() + 20))
+    await model.close()
+    sent = server.requests[1]["messages"][2]
+    assert [one.get("extra_content") for one in sent["tool_calls"]] == [signed, None]
+    assert set(sent) == {"role", "content", "tool_calls"}

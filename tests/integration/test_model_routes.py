@@ -13,7 +13,7 @@ from aiohttp import web
 from agent import texts
 from agent.models import Turn
 from tests.fakes.assistant import Assistant
-from tests.fakes.model_server import Answer, ModelServer, body, events, model_server, piece, say
+from tests.fakes.model_server import Answer, ModelServer, body, broken, call, events, model_server, piece, say
 from tests.integration.test_model_turns import RAN, route, with_models
 
 
@@ -67,6 +67,30 @@ async def test_a_refusal_says_why_and_what_helps(tmp_path: Path, server: ModelSe
     assert second.requests == []
 
 
+async def test_a_hang_of_the_first_route_costs_no_answer(tmp_path: Path, server: ModelServer) -> None:
+    """The turn's time is shared out, whatever the first route is set to wait."""
+    async with model_server(say("第二个")) as second:
+        made = await with_models(tmp_path, route(server, "one", timeout_s=600), route(second, "two", timeout_s=600))
+        await made.services.router.warm()
+        server.then(broken("hang"))
+        result = await made.say("你好", deadline_s=3.0)
+        (row,) = await made.rows(Turn)
+        await made.close()
+    assert result.text == "第二个"
+    assert [(one["route"], one["outcome"]) for one in row.routes_tried] == [("one", "timeout"), ("two", "ok")]
+
+
+async def test_while_everything_rests_the_person_hears_at_once(tmp_path: Path, server: ModelServer) -> None:
+    """And the first question after the endpoint is back is answered."""
+    made = await with_models(tmp_path, route(server))
+    server.rule = lambda request: broken("error_500_html")
+    for _ in range(4):
+        assert (await made.say("你好")).text == "刚才没能完成(模型服务出错)，回复 重试 再来一次"
+    server.rule = lambda request: say("在的")
+    assert (await made.say("你好")).text == "在的"
+    await made.close()
+
+
 @pytest.mark.parametrize(
     ("refusal", "changed"),
     [
@@ -106,6 +130,25 @@ async def test_a_template_without_a_system_role_gets_the_rules_as_a_round(
     roles = [message["role"] for message in server.requests[1]["messages"]]
     assert roles == ["user", "assistant", "user"]
     assert server.requests[1]["messages"][-1]["content"] == " 你好 "
+
+
+async def test_schema_words_an_endpoint_does_not_know_are_left_out(assistant: Assistant, server: ModelServer) -> None:
+    """Gemini behind a proxy; the registry still checks every call against the whole schema."""
+    unknown = (
+        "Invalid JSON payload received. Unknown name \"additionalProperties\" at 'tools[0].function_declarations[0].parameters'"
+    )
+    server.then(body({"error": {"message": unknown}}, 400), call("look", {"host": "a", "made_up": 1}), say("没看成"))
+    assert (await assistant.say("看看 a")).text == "没看成"
+    before, after = (request["tools"][0]["function"]["parameters"] for request in server.requests[:2])
+    assert after == {key: value for key, value in before.items() if key != "additionalProperties"}
+    assert RAN == []
+
+
+async def test_messages_without_words_get_some_where_they_must(assistant: Assistant, server: ModelServer) -> None:
+    refusal = body({"error": {"message": "messages 中 content 不能为空", "code": "1001"}}, 400)
+    server.then(call("look", {"host": "web-01"}), refusal, say("好了"))
+    assert (await assistant.say("看看")).text == "好了"
+    assert [one["content"] for one in server.requests[2]["messages"] if one.get("tool_calls")] == ["（没有内容）"]
 
 
 async def test_an_endpoint_that_refuses_everything_ends(assistant: Assistant, server: ModelServer) -> None:
