@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from agent import texts
-from agent.claims import without_claims
+from agent.claims import claims_a_write, without_claims
 from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolCall, ToolOffer, estimate_tokens
 from agent.llm.router import DataPermission, RouteLog, Router
 from agent.ports import StopSignal
@@ -77,11 +77,13 @@ class Loop:
     _found: list[str] = field(default_factory=list)
     _invalid: int = 0
     _question: str = ""
+    _asked_for: str = ""
     _parked: dict[str, Called] = field(default_factory=dict)
 
     async def run(self, messages: Sequence[ChatMessage]) -> LoopResult:
         """Model, tools, model, ... until the answer; an honest partial answer at a budget's end."""
         history = list(messages)
+        self._asked_for = history[-1].content if history else ""
         offers = self.tools.offered()
         try:
             while (ended := self._budget_ended(history)) is None:
@@ -185,6 +187,8 @@ class Loop:
         self._keep(text)
         self.result.text = "\n".join(self._spoken())
         self.result.outcome = "asked" if self.result.prompts else outcome
+        if not self.result.prompts and claims_a_write(self.result.text, self._asked_for):
+            self.result.text += f"\n{texts.NOTHING_WRITTEN}"
         return self.result
 
     def _spoken(self) -> list[str]:

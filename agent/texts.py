@@ -135,6 +135,7 @@ FAILED_REASONS: dict[str, str] = {
 FAILED_OTHER = "内部出错"
 CUT_OFF = "（回答到了长度上限，后面没有说完）"
 
+NOTHING_WRITTEN = "（系统提示：这一轮没有创建、修改或发出任何东西，操作都要由你确认之后才会执行。）"
 NO_CALLS_LEFT = "本轮的工具调用次数已用完，没有执行。"
 TOO_MANY_PROMPTS = "一次最多请用户确认 {count} 项，这一项没有提出。请告诉用户还有哪些，等确认完再说。"
 PARTIAL_TITLE = "这件事我没能全部做完（{why}），到目前为止："

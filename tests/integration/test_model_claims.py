@@ -42,3 +42,13 @@ async def test_a_model_that_runs_wild_asks_for_no_more(tmp_path: Path, server: M
     await made.close()
     assert "这一项没有提出" in str(server.requests[1]["messages"][-1]["content"])
     assert RAN == []
+
+
+async def test_a_model_that_says_it_did_it_without_a_call_is_set_right(tmp_path: Path, server: ModelServer) -> None:
+    """已发送 and nothing was called: the person reads that nothing was sent. A plain answer carries no such line."""
+    server.then(say("好的，已经通知张三了。"), say("web-01 的内存是 92%。"))
+    made = await with_models(tmp_path, route(server))
+    said = await made.say("通知张三开会")
+    assert said.text == "好的，已经通知张三了。\n（系统提示：这一轮没有创建、修改或发出任何东西，操作都要由你确认之后才会执行。）"
+    assert (await made.say("内存多少")).text == "web-01 的内存是 92%。"
+    await made.close()

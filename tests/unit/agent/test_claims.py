@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.claims import without_claims
+from agent.claims import claims_a_write, without_claims
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,53 @@ def test_a_claim_is_left_out(claim: str) -> None:
 def test_everything_else_stays(text: str) -> None:
     """Facts, plans and questions are no claims."""
     assert without_claims(text) == text
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "好的，已经帮你建好待办。",
+        "已为您创建待办：周报。",
+        "已发送！",
+        "我已经把 web-01 重启了。",
+        "消息发送成功。",
+        "我已通知张三。",
+        "没问题，刚刚给李四发送了消息。",
+        "好的，已设置明天九点的提醒。",
+        "**已删除**：待办 3",
+        "内存 92%。已重启 web-01。",
+        "审批提交好了。",
+    ],
+)
+def test_a_claim_of_a_write_is_found(claim: str) -> None:
+    """A turn in which nothing was called says 已发送."""
+    assert claims_a_write(claim, "帮我办一下")
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("已经建好了，已创建待办 3。", "待办建好了吗？"),
+        ("已发送。", "消息发了没"),
+        ("之前已发送过一次。", "再发一次"),
+        ("系统已部署到三台机器。", "介绍一下"),
+        ("会议已取消，请大家知悉。", "帮我写条通知"),
+        ("通知文案如下：已重启服务器。", "写个通知"),
+        ("“已发送”表示消息到了服务器。", "已发送是什么意思"),
+        ("查到 3 张工单，其中已关闭 2 张。", "看看工单"),
+        ("如果已提交审批，就等结果。", "然后怎么办"),
+        ("还没有发送，等你确认。", "发给张三"),
+        ("我来帮你建一个待办，请确认。", "建待办"),
+        ("web-01 的 CPU 使用率为 92%，建议重启。", "看看"),
+        ("已查到 3 条记录。", "查一下"),
+        ("我已经整理好了要点。", "整理一下"),
+        ("待办 #3 已取消。", "看看待办"),
+        ("他已经提交了周报。", "张三呢"),
+        ("你好！有什么可以帮你？", "你好"),
+        ("已经晚上十点了，早点休息。", "在吗"),
+        ("部署成功的标志是健康检查通过。", "怎么看部署好了"),
+    ],
+)
+def test_reports_drafts_and_answers_are_no_claims(text: str, question: str) -> None:
+    """What happened before, what somebody else did, what is quoted or drafted."""
+    assert not claims_a_write(text, question)
