@@ -7,13 +7,10 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from config.errors import SettingsError, YizhanError
-
-if TYPE_CHECKING:
-    from config.schema import Settings
+from gateway import cli_texts as texts
+from gateway.cli_start import CommandEnds
 
 COMMANDS = {
     "up": "cli_up",
@@ -37,24 +34,6 @@ COMMANDS = {
 """Command → module of this package that registers it."""
 
 
-def config_parent() -> argparse.ArgumentParser:
-    """The options every command takes: ``parents=[config_parent()]``."""
-    parent = argparse.ArgumentParser(add_help=False)
-    parent.add_argument("--config", type=Path, metavar="FILE", help="设置文件（默认 YIZHAN_CONFIG，或 ./yizhan.yaml）")
-    return parent
-
-
-def settings_from(args: argparse.Namespace, **options: Any) -> Settings:
-    """The settings a command runs with; what the loader corrected is told on stderr. Raises SettingsError, which ``main``
-    prints with exit code 2."""
-    from config.settings import load
-
-    loaded = load(getattr(args, "config", None), **options)
-    for warning in loaded.warnings:
-        print(f"设置：{warning}", file=sys.stderr)
-    return loaded.settings
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 ok, 1 the thing failed, 2 usage or settings error."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -66,25 +45,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     _quiet_events()
     try:
         return int(args.run(args))
+    except CommandEnds as end:
+        print(end, file=sys.stderr)
+        return end.exit_code
     except SettingsError as error:
-        print(f"设置有误：{error}", file=sys.stderr)
+        print(texts.SETTINGS_BAD.format(error=error), file=sys.stderr)
         return 2
     except YizhanError as error:
-        print(f"没有成功（{error.code}）：{error}", file=sys.stderr)
+        print(texts.FAILED.format(code=error.code, error=error), file=sys.stderr)
         return 1
     except BrokenPipeError:
         return 1
     except OSError as error:
         if error.filename is None:
             raise  # not about a file: a mistake of ours, whose frames are wanted
-        print(f"没有成功：{error.filename} 不能读写：{error.strerror}（检查权限、磁盘空间，或换一个目录）", file=sys.stderr)
+        print(texts.FAILED_FILE.format(file=error.filename, reason=error.strerror), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         if (broken := _damage(error)) is None:
             raise
-        print(f"没有成功：数据库文件已损坏，或不是数据库（{broken}）；yizhan migrate 会说怎么处理", file=sys.stderr)
+        print(texts.FAILED_DATABASE.format(reason=broken), file=sys.stderr)
         return 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from config.settings import settings_file
 from gateway import operator_texts as texts
 from gateway.account_file import complete_account
 from gateway.channels import open_session
-from gateway.cli import config_parent, settings_from
+from gateway.cli_start import account_from, config_parent, settings_from
 from gateway.connect import Facts, Step, look_inside, look_outside, steps
 
 _INSIDE_S = 1.0
@@ -40,11 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if file is not None:
         _complete(file, args.account)
     settings = settings_from(args)
-    account = settings.account(args.account)
-    if account is None:
-        known = "、".join(a.id for tenant in settings.tenants for a in tenant.accounts) or "（一个也没有，先 yizhan init）"
-        print(f"设置里没有账号 {args.account}；有的是：{known}", file=sys.stderr)
-        return 2
+    account = account_from(settings, args.account)
     print(texts.CONNECT_TITLE.format(account=account.id, platform=texts.PLATFORM_NAMES[account.platform]) + "\n")
     try:
         return asyncio.run(_guide(settings, account, once=args.once, timeout_s=args.timeout))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from typing import Any
 
 from config.clock import Clock
 from config.database import open_database
 from config.settings import load
-from gateway.cli import config_parent
+from gateway.cli_start import config_parent, no_account
 from gateway.doctor import examine
 from gateway.doctor_report import Report
 from gateway.doctor_system import as_json
@@ -33,8 +32,7 @@ def run(args: argparse.Namespace) -> int:
     known = {account.id for tenant in loaded.settings.tenants for account in tenant.accounts}
     unknown = [account for account in args.accounts if account not in known]
     if unknown:
-        print(f"设置里没有账号 {'、'.join(unknown)}；有的是：{'、'.join(sorted(known)) or '（一个也没有）'}", file=sys.stderr)
-        return 2
+        raise no_account(loaded.settings, "、".join(unknown))
     report = asyncio.run(_examine(args, loaded.settings, loaded.warnings))
     print(as_json(report.as_data()) if args.json else report.for_terminal())
     return 0 if report.healthy else 1

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gateway import operator_texts as texts
+from gateway import cli_texts as texts
 from gateway.account_file import FirstFile, create, render_first_file
-from gateway.cli import config_parent
+from gateway.cli_start import config_parent
 
 
 def register(subparsers: Any) -> None:
@@ -55,16 +55,13 @@ def _check(text: str, path: Path) -> None:
     try:
         validate(parse_yaml(text, path.name, {}))
     except SettingsError as error:
-        raise SettingsError(f"没有写文件，先改好这些值：{error}") from None
+        raise SettingsError(texts.INIT_REFUSED.format(error=error)) from None
 
 
 def _missing(wanted: FirstFile) -> list[str]:
     missing = []
     if wanted.wecom:
-        missing += [] if wanted.corp_id else ["企业ID"]
-        missing += [] if wanted.agent_id else ["AgentId"]
-        missing += ["应用的 Secret"]
+        missing += [told for name, told in texts.INIT_MISSING.items() if not getattr(wanted, name, None)]
     if wanted.mp:
-        missing += [] if wanted.app_id else ["公众号的 AppID"]
-        missing += ["公众号的 AppSecret"]
+        missing += [told for name, told in texts.INIT_MISSING_MP.items() if not getattr(wanted, name, None)]
     return missing + ([] if wanted.public_url else ["http.public_url"])

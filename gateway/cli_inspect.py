@@ -13,7 +13,7 @@ from config.clock import Clock
 
 def register(subparsers: Any) -> None:
     """Adds ``inspect ACCOUNT FILE...``."""
-    from gateway.cli import config_parent
+    from gateway.cli_start import config_parent
 
     parser = subparsers.add_parser(
         "inspect",
@@ -28,15 +28,13 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when every payload normalizes, 1 when one is refused or unreadable, 2 for an unknown account."""
-    from gateway.cli import settings_from
+    from gateway.cli_start import no_account, settings_from
     from gateway.inspect import inspect_file
 
     settings = settings_from(args)
-    account = settings.account(args.account)
-    tenant = settings.tenant_of(args.account)
+    account, tenant = settings.account(args.account), settings.tenant_of(args.account)
     if account is None or tenant is None:
-        print(f"设置里没有账号 {args.account}", file=sys.stderr)
-        return 2
+        raise no_account(settings, args.account)
     now_ms = Clock(settings.test_clock).now_ms()
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     refused = False

@@ -9,17 +9,16 @@ import sys
 from typing import Any
 
 from config.clock import Clock
-from config.database import Database, open_database
+from config.database import Database
 from config.errors import SettingsError
 from config.schema import Settings
+from gateway import cli_texts as texts
 from gateway import keys
-from gateway.cli import config_parent, settings_from
+from gateway.cli_start import CommandEnds, config_parent, settings_from, stored_data
 from gateway.keys import ApiKey
-from gateway.migrate import revision_of
 from gateway.push_request import parse_moment
 
 _SPAN = re.compile(r"(\d+)([dh])")
-_STATES = {"active": "有效", "expired": "已过期", "revoked": "已吊销"}
 
 
 def register(subparsers: Any) -> None:
@@ -44,28 +43,23 @@ def register(subparsers: Any) -> None:
 
 async def _run(args: argparse.Namespace, action: Any) -> int:
     settings = settings_from(args)
-    database = open_database(settings.sqlalchemy_url)
-    try:
-        if not await database.read(revision_of):
-            print("这里还没有数据：先启动一次（yizhan up 或 yizhan migrate）", file=sys.stderr)
-            return 1
+    async with stored_data(settings) as database:
         return int(await action(args, settings, database, Clock(settings.test_clock)))
-    finally:
-        await database.close()
 
 
 async def _create(args: argparse.Namespace, settings: Settings, database: Database, clock: Clock) -> int:
     tenant_id = args.tenant or (settings.tenants[0].id if len(settings.tenants) == 1 else None)
     tenant = settings.tenant(tenant_id) if tenant_id else None
     if tenant is None:
-        names = "、".join(tenant.id for tenant in settings.tenants) or "（一个也没有）"
-        raise SettingsError(f"--tenant 要填设置里的租户：{names}")
+        names = "、".join(tenant.id for tenant in settings.tenants) or texts.KEY_NO_TENANT
+        raise SettingsError(texts.KEY_TENANT.format(names=names))
     accounts = {account.id for account in tenant.accounts}
     unknown = [account for account in args.account or () if account not in accounts]
     if unknown:
-        raise SettingsError(f"租户 {tenant.id} 没有账号 {'、'.join(unknown)}；有：{'、'.join(sorted(accounts))}")
+        told = {"unknown": "、".join(unknown), "known": "、".join(sorted(accounts))}
+        raise SettingsError(texts.KEY_ACCOUNT.format(tenant=tenant.id, **told))
     if args.rate < 1:
-        raise SettingsError("--rate 至少是 1")
+        raise SettingsError(texts.KEY_RATE)
     now = clock.now_ms()
     scopes = list(dict.fromkeys(args.scope or ["push"]))
     if "push" not in scopes:
@@ -84,7 +78,7 @@ async def _create(args: argparse.Namespace, settings: Settings, database: Databa
         )
     )
     print(text)
-    print(f"请现在保存，以后不再显示。开头 {key.prefix}，{_limits(key, clock)}", file=sys.stderr)
+    print(texts.KEY_SAVE.format(prefix=key.prefix, limits=_limits(key, clock)), file=sys.stderr)
     return 0
 
 
@@ -92,12 +86,17 @@ async def _list(args: argparse.Namespace, _settings: Settings, database: Databas
     found = await database.read(lambda c: keys.listing(c, tenant_id=args.tenant))
     now = clock.now_ms()
     for key in found:
-        used = "从未使用" if key.last_used_ms is None else f"最近使用 {clock.local(key.last_used_ms):%Y-%m-%d %H:%M}"
-        print(
-            f"{key.prefix}  {_STATES[key.state(now)]}  {key.tenant_id}  {key.name or '（无名）'}  {_limits(key, clock)}，{used}"
+        line = texts.KEY_LINE.format(
+            prefix=key.prefix,
+            state=texts.KEY_STATES[key.state(now)],
+            tenant=key.tenant_id,
+            name=key.name or texts.KEY_NO_NAME,
+            limits=_limits(key, clock),
+            used=texts.KEY_NEVER_USED if key.last_used_ms is None else texts.KEY_USED.format(when=_when(clock, key.last_used_ms)),
         )
+        print(line)
     if not found:
-        print("还没有密钥：yizhan keys create")
+        print(texts.KEY_NONE)
     return 0
 
 
@@ -106,13 +105,10 @@ async def _revoke(args: argparse.Namespace, _settings: Settings, database: Datab
     found = [key for key in everything if args.prefix in (key.id, key.prefix) or key.prefix.startswith(args.prefix)]
     exact = [key for key in found if args.prefix in (key.id, key.prefix)] or found
     if len(exact) != 1:
-        told = (
-            "没有这样的密钥" if not exact else f"有 {len(exact)} 把密钥以此开头，请写全：{'、'.join(key.prefix for key in exact)}"
-        )
-        print(told, file=sys.stderr)
-        return 1
+        several = texts.KEY_SEVERAL.format(count=len(exact), prefixes="、".join(key.prefix for key in exact))
+        raise CommandEnds(several if exact else texts.KEY_UNKNOWN, 1)
     done = await database.write(lambda c: keys.revoke(c, exact[0].id, clock.now_ms()))
-    print(f"{exact[0].prefix} {'已吊销，立即生效' if done else '早已吊销'}")
+    print((texts.KEY_REVOKED if done else texts.KEY_REVOKED_BEFORE).format(prefix=exact[0].prefix))
     return 0
 
 
@@ -124,13 +120,18 @@ def expiry(text: str | None, now_ms: int) -> int | None:
     try:
         moment = now_ms + int(span[1]) * (86_400_000 if span[2] == "d" else 3_600_000) if span else parse_moment(text)
     except ValueError:
-        raise SettingsError("--expires 写 30d、12h，或带时区的时刻，如 2026-12-31T23:59:59+08:00") from None
+        raise SettingsError(texts.KEY_EXPIRES_FORM) from None
     if moment <= now_ms:
-        raise SettingsError("--expires 已经过去")
+        raise SettingsError(texts.KEY_EXPIRES_PAST)
     return moment
 
 
 def _limits(key: ApiKey, clock: Clock) -> str:
-    accounts = "全部账号" if key.accounts is None else "、".join(key.accounts)
-    until = "不过期" if key.expires_at_ms is None else f"到 {clock.local(key.expires_at_ms):%Y-%m-%d %H:%M}"
-    return f"权限 {'、'.join(key.scopes)}，{accounts}，{until}，每分钟 {key.recipients_per_minute} 人"
+    accounts = texts.KEY_ALL_ACCOUNTS if key.accounts is None else "、".join(key.accounts)
+    until = texts.KEY_NO_EXPIRY if key.expires_at_ms is None else texts.KEY_UNTIL.format(when=_when(clock, key.expires_at_ms))
+    rate = key.recipients_per_minute
+    return texts.KEY_LIMITS.format(scopes="、".join(key.scopes), accounts=accounts, until=until, rate=rate)
+
+
+def _when(clock: Clock, at_ms: int) -> str:
+    return f"{clock.local(at_ms):%Y-%m-%d %H:%M}"

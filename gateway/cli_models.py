@@ -15,7 +15,7 @@ _NONE = "没有配置模型：用离线规则模型（只会固定的几件事�
 
 def register(subparsers: Any) -> None:
     """Adds ``models check`` and ``models list``."""
-    from gateway.cli import config_parent
+    from gateway.cli_start import config_parent
 
     parser = subparsers.add_parser("models", help="查看和检查模型线路", description="查看和检查设置里的模型线路。")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -31,7 +31,7 @@ def register(subparsers: Any) -> None:
 
 def run_list(args: argparse.Namespace) -> int:
     """Always 0: an empty list is a setting, too."""
-    from gateway.cli import settings_from
+    from gateway.cli_start import settings_from
 
     settings = settings_from(args)
     rows = [_row(settings, route) for route in settings.models]
@@ -49,7 +49,7 @@ def run_list(args: argparse.Namespace) -> int:
 def run_check(args: argparse.Namespace) -> int:
     """0 when every route does what its purposes need, 1 when one does not, 2 for an unknown route name."""
     from config.clock import Clock
-    from gateway.cli import settings_from
+    from gateway.cli_start import settings_from
 
     settings = settings_from(args)
     if not args.timeout > 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -13,11 +12,10 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, and_
 
 from config.clock import Clock
-from config.database import open_database
 from config.schema import Settings
+from gateway import cli_texts as told
 from gateway import outbox_admin, texts
-from gateway.cli import config_parent, settings_from
-from gateway.migrate import revision_of
+from gateway.cli_start import CommandEnds, config_parent, settings_from, stored_data
 from gateway.outbox_states import ROWS
 
 T = TypeVar("T")
@@ -57,14 +55,11 @@ def _list(args: argparse.Namespace) -> int:
         )
         return outbox_admin.counts(connection, args.account), lines
 
-    found = asyncio.run(_with_database(settings, look, write=False))
-    if found is None:
-        return 1
-    counts, lines = found
+    counts, lines = asyncio.run(_with_database(settings, look, write=False))
     if args.json:
         print(json.dumps({"counts": counts, "rows": [asdict(line) for line in lines]}, ensure_ascii=False, indent=2))
         return 0
-    print("，".join(f"{texts.OUTBOX_STATES.get(state, state)} {count}" for state, count in counts.items()) or "发件箱是空的")
+    print("，".join(f"{texts.OUTBOX_STATES.get(state, state)} {count}" for state, count in counts.items()) or told.OUTBOX_NOTHING)
     clock = Clock(settings.test_clock)
     for line in lines:
         print(_shown(line, clock))
@@ -73,23 +68,33 @@ def _list(args: argparse.Namespace) -> int:
 
 def _shown(line: outbox_admin.Line, clock: Clock) -> str:
     state = texts.OUTBOX_STATES.get(line.status, line.status)
-    due = f"，下次 {clock.local(line.due_at_ms):%m-%d %H:%M:%S}" if line.due_at_ms is not None else ""
-    reason = f"  {line.reason}" if line.reason else ""
-    made = f"{clock.local(line.created_at_ms):%m-%d %H:%M:%S}"
-    head = f"{line.seq:>8}  {made}  {state}  {line.account_id} → {line.who}  {line.kind} {line.part}"
-    return f"{head}  试过 {line.attempts} 次{due}{reason}"
+    due = "" if line.due_at_ms is None else told.OUTBOX_DUE.format(when=_when(clock, line.due_at_ms))
+    return told.OUTBOX_LINE.format(
+        seq=line.seq,
+        made=_when(clock, line.created_at_ms),
+        state=state,
+        account=line.account_id,
+        who=line.who,
+        kind=line.kind,
+        part=line.part,
+        attempts=line.attempts,
+        due=due,
+        reason=f"  {line.reason}" if line.reason else "",
+    )
+
+
+def _when(clock: Clock, at_ms: int) -> str:
+    return f"{clock.local(at_ms):%m-%d %H:%M:%S}"
 
 
 def _retry(args: argparse.Namespace) -> int:
     settings = settings_from(args)
     now = Clock(settings.test_clock).now_ms()
-    return _change(
-        args, settings, outbox_admin.RETRIED, lambda c, where: outbox_admin.retry(c, where, now), "已重新排队 {count} 条"
-    )
+    return _change(args, settings, outbox_admin.RETRIED, lambda c, where: outbox_admin.retry(c, where, now), told.OUTBOX_RETRIED)
 
 
 def _drop(args: argparse.Namespace) -> int:
-    return _change(args, settings_from(args), outbox_admin.DROPPED, outbox_admin.drop, "已丢弃 {count} 条")
+    return _change(args, settings_from(args), outbox_admin.DROPPED, outbox_admin.drop, told.OUTBOX_DROPPED)
 
 
 def _change(
@@ -97,32 +102,22 @@ def _change(
     settings: Settings,
     states: tuple[str, ...],
     function: Callable[[Connection, ColumnElement[bool]], int],
-    told: str,
+    done: str,
 ) -> int:
     if bool(args.rows) == bool(args.state):
-        print("请给出行号，或 --state 指定一个状态（二选一）", file=sys.stderr)
-        return 2
+        raise CommandEnds(told.OUTBOX_WHICH, 2)
     conditions = [ROWS.c.seq.in_(args.rows)] if args.rows else [ROWS.c.status == args.state]
     if args.account:
         conditions.append(ROWS.c.account_id == args.account)
     count = asyncio.run(_with_database(settings, lambda c: function(c, and_(*conditions)), write=True))
-    if count is None:
-        return 1
-    print(told.format(count=count))
+    print(done.format(count=count))
     if args.rows and count < len(set(args.rows)):
         names = "、".join(texts.OUTBOX_STATES[state] for state in states)
-        print(f"其余 {len(set(args.rows)) - count} 条不存在，或不在这些状态：{names}", file=sys.stderr)
-        return 1
+        raise CommandEnds(told.OUTBOX_REST.format(count=len(set(args.rows)) - count, states=names), 1)
     return 0
 
 
-async def _with_database(settings: Settings, fn: Callable[[Connection], T], *, write: bool) -> T | None:
-    """Run one transaction; None (and a sentence) where nothing was ever started."""
-    database = open_database(settings.sqlalchemy_url)
-    try:
-        if not await database.read(revision_of):
-            print("这里还没有数据：先启动一次（yizhan up 或 yizhan migrate）", file=sys.stderr)
-            return None
+async def _with_database(settings: Settings, fn: Callable[[Connection], T], *, write: bool) -> T:
+    """Run one transaction."""
+    async with stored_data(settings) as database:
         return await (database.write(fn) if write else database.read(fn))
-    finally:
-        await database.close()

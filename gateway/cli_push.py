@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from config.clock import Clock
-from config.database import open_database
 from config.ids import new_id
 from config.schema import Settings
+from gateway import cli_texts as told
 from gateway import texts
-from gateway.cli import config_parent, settings_from
-from gateway.migrate import revision_of
+from gateway.cli_start import CommandEnds, config_parent, settings_from, stored_data
 from gateway.push_request import PushRefused, PushRequest, parse_request
 from gateway.push_states import PushView, TargetView
 from gateway.push_store import PushStore
@@ -64,12 +63,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(args, requests_of(args)))
     except PushRefused as refused:
-        place = f"（{refused.field}）" if refused.field else ""
-        print(f"没有发：{refused}{place}。{refused.fix}", file=sys.stderr)
-        return 2
+        place = told.PUSH_PLACE.format(field=refused.field) if refused.field else ""
+        raise CommandEnds(told.PUSH_NOT_SENT.format(reason=refused, place=place, fix=refused.fix), 2) from None
     except OSError as error:
-        print(f"读不了 {error.filename}：{error.strerror}", file=sys.stderr)
-        return 2
+        raise CommandEnds(told.PUSH_UNREADABLE.format(file=error.filename, reason=error.strerror), 2) from None
 
 
 def requests_of(args: argparse.Namespace) -> list[PushRequest]:
@@ -79,10 +76,9 @@ def requests_of(args: argparse.Namespace) -> list[PushRequest]:
     users = _users(args)
     given = [bool(users), bool(args.department), bool(args.tag), bool(args.conversation), args.all]
     if sum(given) != 1:
-        fix = "选一种：--user/--users-file、--department、--tag、--conversation、--all"
-        raise PushRefused("bad_target", "要说清发给谁", field="to", fix=fix)
+        raise PushRefused("bad_target", told.PUSH_WHOM, field="to", fix=told.PUSH_WHOM_FIX)
     if args.all and not args.yes:
-        raise PushRefused("not_confirmed", "发给全部成员要同时写 --yes", field="--yes", fix="")
+        raise PushRefused("not_confirmed", told.PUSH_ALL, field="--yes", fix="")
     if users:
         targets: list[dict[str, Any]] = [{"users": users[start : start + _CHUNK]} for start in range(0, len(users), _CHUNK)]
     elif args.conversation:
@@ -114,7 +110,7 @@ def _message(args: argparse.Namespace) -> dict[str, Any]:
     text = sys.stdin.read() if args.text == "-" else args.text
     media = [kind for kind in _MEDIA if getattr(args, kind) is not None]
     if len(media) + (args.message is not None) > 1:
-        raise PushRefused("bad_message", "一次只发一种", field="message", fix="--image、--file、--voice、--message 选一个")
+        raise PushRefused("bad_message", told.PUSH_ONE_KIND, field="message", fix=told.PUSH_ONE_KIND_FIX)
     if media:
         path: Path = getattr(args, media[0])
         content = base64.b64encode(path.read_bytes()).decode()
@@ -123,10 +119,10 @@ def _message(args: argparse.Namespace) -> dict[str, Any]:
         try:
             given = json.loads(args.message.read_text("utf-8-sig"))
         except ValueError:
-            raise PushRefused("bad_json", f"{args.message} 不是 JSON", field="--message", fix="") from None
+            raise PushRefused("bad_json", told.PUSH_NOT_JSON.format(file=args.message), field="--message", fix="") from None
         return {**given, "text": text} if text and isinstance(given, dict) else dict(given)
     if not text:
-        raise PushRefused("empty_message", "没有内容", field="text", fix="写上文字，或用 --file、--image、--message")
+        raise PushRefused("empty_message", told.PUSH_NOTHING, field="text", fix=told.PUSH_NOTHING_FIX)
     return {"kind": "markdown" if args.markdown else "text", "text": text}
 
 
@@ -156,29 +152,25 @@ async def _run(args: argparse.Namespace, requests: Sequence[PushRequest]) -> int
     tenant = settings.tenant_of(args.account)
     if tenant is None:
         raise PushRefused("unknown_account", texts.PUSH_NO_ACCOUNT, field="--account", fix=_accounts(settings))
-    clock, database = Clock(settings.test_clock), open_database(settings.sqlalchemy_url)
-    bell = RedisBell(redis_url_of(settings))
+    clock, bell = Clock(settings.test_clock), RedisBell(redis_url_of(settings))
     platforms = open_platforms(settings, clock, bell)
     try:
-        if not await database.read(revision_of):
-            print("这里还没有数据：先启动一次（yizhan up 或 yizhan migrate）", file=sys.stderr)
-            return 1
-        outbox = SqlOutbox(platforms.channels, clock, settings.limits)
-        store = PushStore(database, outbox, platforms.channels, clock, settings.data_dir / OUTGOING)
-        pushes = await _accept(store, bell, tenant.id, requests)
-        if args.wait is None:
-            return _told_accepted(args, pushes)
-        views = await _wait(store, tenant.id, pushes, args.wait)
-        return _told_sent(args, views)
+        async with stored_data(settings) as database:
+            outbox = SqlOutbox(platforms.channels, clock, settings.limits)
+            store = PushStore(database, outbox, platforms.channels, clock, settings.data_dir / OUTGOING)
+            pushes = await _accept(store, bell, tenant.id, requests)
+            if args.wait is None:
+                return _told_accepted(args, pushes)
+            views = await _wait(store, tenant.id, pushes, args.wait)
+            return _told_sent(args, views)
     finally:
         await platforms.close()
         await bell.close()
-        await database.close()
 
 
 async def _accept(store: PushStore, bell: Any, tenant_id: str, requests: Sequence[PushRequest]) -> dict[str, int]:
     """Commit every request; push id → how many targets."""
-    progress = _Progress(sum(len(request.to.users or (1,)) for request in requests), "已受理")
+    progress = _Progress(sum(len(request.to.users or (1,)) for request in requests), told.PUSH_ACCEPTING)
     pushes: dict[str, int] = {}
     for request in requests:
         stored = await store.store(tenant_id, "cli", request)
@@ -189,7 +181,7 @@ async def _accept(store: PushStore, bell: Any, tenant_id: str, requests: Sequenc
 
 
 async def _wait(store: PushStore, tenant_id: str, pushes: dict[str, int], limit_s: float) -> list[PushView]:
-    progress = _Progress(sum(pushes.values()), "已送达")
+    progress = _Progress(sum(pushes.values()), told.PUSH_DELIVERING)
     end = asyncio.get_running_loop().time() + limit_s
     settled: dict[str, PushView] = {}
     while True:
@@ -210,7 +202,8 @@ def _told_accepted(args: argparse.Namespace, pushes: dict[str, int]) -> int:
     if args.json:
         print(json.dumps({"pushes": pushes}, ensure_ascii=False))
     else:
-        print(f"已受理 {sum(pushes.values())} 个目标，推送号 {'、'.join(list(pushes)[:3])}{' 等' if len(pushes) > 3 else ''}")
+        more = told.PUSH_AND_MORE if len(pushes) > 3 else ""
+        print(told.PUSH_ACCEPTED.format(count=sum(pushes.values()), ids="、".join(list(pushes)[:3]), more=more))
     return 0
 
 
@@ -231,10 +224,10 @@ def _told_sent(args: argparse.Namespace, views: Sequence[PushView]) -> int:
                 f"  {who}：{texts.OUTBOX_STATES.get(target.state, target.state)}{f'，{target.reason}' if target.reason else ''}"
             )
         if len(faults) > _SHOWN_FAULTS:
-            print(f"  … 还有 {len(faults) - _SHOWN_FAULTS} 个，用 --json 看全部")
+            print(told.PUSH_MORE.format(count=len(faults) - _SHOWN_FAULTS))
     return 0 if not faults else 1
 
 
 def _accounts(settings: Settings) -> str:
     names = [account.id for tenant in settings.tenants for account in tenant.accounts]
-    return f"设置里有：{'、'.join(names) or '（没有账号）'}"
+    return told.PUSH_ACCOUNTS.format(names="、".join(names) or told.PUSH_NO_ACCOUNTS)

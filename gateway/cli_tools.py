@@ -10,15 +10,14 @@ from typing import Any
 
 from agent.protocol import Capability
 from config.schema import Settings, Tenant
+from gateway import cli_texts as texts
+from gateway.cli_start import CommandEnds, config_parent, settings_from
 
-_CLASSES = {"read": "查询", "operation": "操作", "script": "脚本"}
 _CAPABILITY = Capability(can_push=True, can_card=False, can_menu=False)
 
 
 def register(subparsers: Any) -> None:
     """Adds ``tools list``, ``tools show`` and ``tools try``."""
-    from gateway.cli import config_parent
-
     parser = subparsers.add_parser("tools", help="查看和试用工具", description="列出工具，查看一个工具的参数，或试着调用一次。")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     shown = actions.add_parser("list", parents=[config_parent()], help="列出工具")
@@ -40,10 +39,8 @@ def register(subparsers: Any) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """0, or 2 for an unknown tenant."""
+    """0; 2 for an unknown tenant."""
     settings, tenant = _place(args)
-    if tenant is None:
-        return 2
     tools = _tools(settings, tenant)
     if args.json:
         rows = [
@@ -52,26 +49,18 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps(rows, ensure_ascii=False))
         return 0
     for tool in tools:
-        ask = "先确认" if tool.needs_confirmation else "直接执行"
-        who = "、".join(sorted(tool.roles)) or ("所有人" if tool.public else "员工")
-        print(f"{tool.name}  {tool.title}  {_CLASSES[tool.tool_class]}，{ask}  {who}  {tool.description.splitlines()[0]}")
+        print(texts.TOOL_LINE.format(**_shown(tool) | {"description": tool.description.splitlines()[0]}))
     return 0
 
 
 def run_show(args: argparse.Namespace) -> int:
     """0, 1 for an unknown tool, 2 for an unknown tenant."""
     settings, tenant = _place(args)
-    if tenant is None:
-        return 2
     tool = next((item for item in _tools(settings, tenant) if item.name == args.name), None)
     if tool is None:
-        print(f"没有工具 {args.name}，`yizhan tools list` 列出全部", file=sys.stderr)
-        return 1
-    print(f"{tool.name}（{tool.title}）\n{tool.description}")
-    risk = "，高风险（要确认码）" if tool.risk == "high" else ""
-    print(f"类别：{_CLASSES[tool.tool_class]}，{'先确认' if tool.needs_confirmation else '直接执行'}{risk}")
-    print(f"谁能用：{'、'.join(sorted(tool.roles)) or ('所有人' if tool.public else '员工')}")
-    print(f"超时：{tool.timeout_s:g} 秒")
+        raise CommandEnds(texts.TOOL_UNKNOWN.format(name=args.name), 1)
+    risk = texts.TOOL_HIGH_RISK if tool.risk == "high" else ""
+    print(texts.TOOL_SHOWN.format(**_shown(tool), risk=risk, timeout_s=tool.timeout_s))
     print(json.dumps(tool.parameters, ensure_ascii=False, indent=2))
     return 0
 
@@ -79,12 +68,9 @@ def run_show(args: argparse.Namespace) -> int:
 def run_try(args: argparse.Namespace) -> int:
     """0 when the call did what it says, 1 when it was refused or failed, 2 for an unknown tenant or account."""
     settings, tenant = _place(args)
-    if tenant is None:
-        return 2
     account = args.account or next((item.id for item in tenant.accounts), None)
     if account is None or all(item.id != account for item in tenant.accounts):
-        print("没有这个账号；工具总是以某个账号里的某个人的身份运行", file=sys.stderr)
-        return 2
+        raise CommandEnds(texts.TOOL_NO_ACCOUNT, 2)
     return asyncio.run(_try(settings, tenant, account, args))
 
 
@@ -124,21 +110,28 @@ async def _try(settings: Settings, tenant: Tenant, account: str, args: argparse.
 def _ask() -> bool:
     """Only a person at a terminal can agree; a pipe never does."""
     if not sys.stdin.isatty():
-        print("要确认才会执行：在终端里运行，或加 --yes", file=sys.stderr)
+        print(texts.TOOL_MUST_AGREE, file=sys.stderr)
         return False
-    return input("执行吗？输入 yes：").strip().lower() == "yes"
+    return input(texts.TOOL_AGREE).strip().lower() == "yes"
 
 
-def _place(args: argparse.Namespace) -> tuple[Settings, Tenant | None]:
-    from gateway.cli import settings_from
-
+def _place(args: argparse.Namespace) -> tuple[Settings, Tenant]:
     settings = settings_from(args)
-    tenant = settings.tenant(args.tenant) if args.tenant else next(iter(settings.tenants), None)
-    if tenant is None and not args.tenant:
-        tenant = Tenant()
+    tenant = settings.tenant(args.tenant) if args.tenant else next(iter(settings.tenants), Tenant())
     if tenant is None:
-        print(f"设置里没有租户 {args.tenant}", file=sys.stderr)
+        raise CommandEnds(texts.TOOL_NO_TENANT.format(tenant=args.tenant), 2)
     return settings, tenant
+
+
+def _shown(tool: Any) -> dict[str, str]:
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "kind": texts.TOOL_CLASSES[tool.tool_class],
+        "ask": texts.TOOL_ASKS if tool.needs_confirmation else texts.TOOL_RUNS,
+        "who": "、".join(sorted(tool.roles)) or (texts.TOOL_EVERYBODY if tool.public else texts.TOOL_EMPLOYEES),
+        "description": tool.description,
+    }
 
 
 def _tools(settings: Settings, tenant: Tenant) -> list[Any]:

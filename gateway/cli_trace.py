@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from typing import Any
 
 from config.clock import Clock
-from config.database import open_database
-from gateway.cli import config_parent, settings_from
-from gateway.migrate import revision_of
+from gateway.cli_start import config_parent, settings_from, stored_data
 from gateway.trace import Story, stories
 from gateway.trace_texts import NOT_FOUND
 
@@ -31,14 +28,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     settings = settings_from(args)
-    database = open_database(settings.sqlalchemy_url)
-    try:
-        if not await database.read(revision_of):
-            print("这里还没有数据：先启动一次（yizhan up 或 yizhan migrate）", file=sys.stderr)
-            return 1
+    async with stored_data(settings) as database:
         found = await database.read(lambda c: stories(c, args.what, limit=max(1, args.limit), bodies=args.bodies))
-    finally:
-        await database.close()
     if not found:
         print(NOT_FOUND.format(what=args.what))
         return 1

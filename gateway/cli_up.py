@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from config.errors import DatabaseBroken, DatabaseNewer, SettingsError
 from gateway import up_texts
-from gateway.cli import config_parent, settings_from
+from gateway.cli_start import config_parent, settings_from
+from gateway.cli_texts import SETTINGS_BAD
 
 if TYPE_CHECKING:
     from config.schema import Settings
@@ -95,7 +96,7 @@ def _run_process(args: argparse.Namespace, main: Callable[[Settings, asyncio.Eve
         print(error, file=sys.stderr)
         return 2
     except SettingsError as error:
-        print(f"设置有误：{error}", file=sys.stderr)
+        print(SETTINGS_BAD.format(error=error), file=sys.stderr)
         return 1 if error.code in ("port_busy", "port_refused") else 2
     return 0
 

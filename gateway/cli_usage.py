@@ -7,14 +7,12 @@ import asyncio
 import json
 from typing import Any
 
-_NAMES = {"day": "日期", "route": "线路", "person": "人"}
-_COLUMNS = ("轮数", "失败", "模型调用", "工具调用", "输入词元", "输出词元", "费用")
+from gateway import cli_texts as texts
+from gateway.cli_start import CommandEnds, config_parent, settings_from
 
 
 def register(subparsers: Any) -> None:
     """Adds ``usage``."""
-    from gateway.cli import config_parent
-
     parser = subparsers.add_parser("usage", parents=[config_parent()], help="模型用量和费用：按日期、线路、人")
     parser.add_argument("--days", type=int, default=30, metavar="N", help="最近几天（默认 30）")
     parser.add_argument(
@@ -27,12 +25,9 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0, or 2 for keys or days that make no sense."""
-    from gateway.cli import settings_from
-
     keys = [key.strip() for key in args.by.split(",") if key.strip()]
-    if not keys or any(key not in _NAMES for key in keys) or args.days < 1:
-        print("--by 只能是 day、route、person，--days 至少为 1")
-        return 2
+    if not keys or any(key not in texts.USAGE_NAMES for key in keys) or args.days < 1:
+        raise CommandEnds(texts.USAGE_BAD, 2)
     rows = asyncio.run(_load(settings_from(args), keys, args.days, args.tenant))
     if args.json:
         print(json.dumps([_as_dict(keys, row) for row in rows], ensure_ascii=False))
@@ -77,14 +72,14 @@ def _as_dict(keys: list[str], row: Any) -> dict[str, Any]:
 
 def _table(keys: list[str], rows: list[Any]) -> list[str]:
     if not rows:
-        return ["这段时间没有用量。"]
-    lines = [[*(_NAMES[key] for key in keys), *_COLUMNS]]
+        return [texts.USAGE_NONE]
+    lines = [[*(texts.USAGE_NAMES[key] for key in keys), *texts.USAGE_COLUMNS]]
     for row in rows:
         lines.append([*row.key, *_numbers(row)])
     total = type(rows[0])(key=())
     for name in ("turns", "failed", "model_calls", "tool_calls", "prompt_tokens", "completion_tokens", "cost"):
         setattr(total, name, sum(getattr(row, name) for row in rows))
-    lines.append(["合计", *[""] * (len(keys) - 1), *_numbers(total)])
+    lines.append([texts.USAGE_TOTAL, *[""] * (len(keys) - 1), *_numbers(total)])
     widths = [max(_width(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()

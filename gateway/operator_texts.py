@@ -137,14 +137,6 @@ FIRST_FILE_MP = """\
         mode: safe
 """
 
-# init
-INIT_NEXT = """\
-已写好 {path}（只有你能读）。接下来：
-  1. 打开它，填上 {missing}
-  2. {connect}：一步一步接上平台，每一步完成会打勾
-  3. yizhan up 启动；yizhan doctor 随时检查
-只想先看看：./scripts/run，不需要任何账号。"""
-
 # connect
 CONNECT_TITLE = "接上 {account}（{platform}）"
 PLATFORM_NAMES = {"wecom": "企业微信自建应用", "mp": "公众号"}

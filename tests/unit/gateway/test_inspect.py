@@ -62,7 +62,7 @@ def test_a_refusal_is_a_line_too(settings: Path, tmp_path: Path, capsys: pytest.
 
 def test_an_unknown_account_is_a_usage_error(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "--config", str(settings), "nobody", str(FIXTURES / "mp_scan.json")]) == 2
-    assert capsys.readouterr().err == "设置里没有账号 nobody\n"
+    assert capsys.readouterr().err == "设置里没有账号 nobody；有的是：wecom-main、mp-main\n"
 
 
 def test_every_record_of_the_platform_data(settings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
