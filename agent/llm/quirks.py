@@ -23,8 +23,8 @@ _NO_EMPTY = re.compile(
 _SCHEMA_WORD = re.compile(
     r"(?:unknown name|unsupported (?:keyword|schema key\w*)|unrecognized (?:keyword|schema key\w*))[ :]*\\?[\"'`](\$?\w+)"
 )
-_NARROWING = """additionalproperties $schema $id title default examples exclusiveminimum exclusivemaximum minimum maximum minlength
-maxlength minitems maxitems uniqueitems multipleof pattern format const propertynames"""
+_NARROWING = """additionalproperties $schema $id title default examples pattern format const propertynames multipleof
+exclusiveminimum exclusivemaximum minimum maximum minlength maxlength minitems maxitems uniqueitems"""
 _DISPENSABLE = frozenset(_NARROWING.split())
 """Words of a schema that only narrow it: the registry checks every call against the whole schema anyway."""
 _TOLD = "好的，我会按这些规则回答。"
