@@ -218,9 +218,10 @@ def fingerprint(*parts: object) -> str:
 
 
 def tool(
-    function: Callable[..., Any] | None = None, *, name: str | None = None, tool_class: ToolClass = "read", **options: Any
+    function: Callable[..., Any] | None = None, *, name: str | None = None, tool_class: ToolClass = "operation", **options: Any
 ) -> Any:
-    """Make a Tool of a function: the name, the type hints and the docstring are its declaration.
+    """Make a Tool of a function: the name, the type hints and the docstring are its declaration. A tool that only reads says
+    ``tool_class="read"``; one whose author forgot the class asks before it runs.
 
     The docstring's first paragraph is the description; a line ``name: text`` describes a parameter. A parameter named
     ``context`` gets the ToolContext and is no argument; every other one arrives as its hint says (a ``date`` as a date). The

@@ -20,7 +20,7 @@ class Level(Enum):
 NOBODY = cast(ToolContext, None)
 
 
-@tool(title="汇率", examples=("美元汇率",))
+@tool(tool_class="read", title="汇率", examples=("美元汇率",))
 async def exchange_rate(currency: Literal["USD", "EUR"], amount: float = 1) -> str:
     """Tell an exchange rate.
 
@@ -50,6 +50,19 @@ def test_declaration() -> None:
     checker = compile_schema(made.parameters)
     assert checker.check({"currency": "USD"}) == []
     assert [problem.code for problem in checker.check({"currency": "JPY", "x": 1})] == ["enum", "unknown_field"]
+
+
+def test_a_forgotten_class_asks_first() -> None:
+    """S001-48: an author who says nothing of the class has written an operation, not a write that nobody is asked about."""
+
+    @tool
+    def erase(path: str) -> str:
+        """Erase a file."""
+        return path
+
+    assert cast(Tool, erase).tool_class == "operation"
+    assert cast(Tool, erase).needs_confirmation
+    assert not cast(Tool, exchange_rate).needs_confirmation
 
 
 async def test_async_plain_and_templated() -> None:
