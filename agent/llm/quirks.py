@@ -47,30 +47,30 @@ class Quirks:
     """Schema words it does not know (lower case)."""
 
     def learn(self, status: int, body: object, request: Mapping[str, Any]) -> bool:
-        """Take note of a refusal. True when something was learnt and the same call is worth sending once more."""
+        """Take note of a refusal of this request. True when the same call, asked the way known now, is another request: also
+        for one that was under way when an earlier one taught it."""
         text = str(body)[:4000].lower()
         if status == 404 and "conversation" in text:
-            named = {key for key in request if "conversation" in key or "session" in key}
-            return self._drop(named)  # SES-22: the conversation is gone; a new one begins
+            gone = {key for key in request if "conversation" in key or "session" in key}
+            self.dropped |= gone  # SES-22: the conversation is gone; a new one begins
+            return bool(gone)
         if status not in (400, 415, 422, 500, 501):
             return False
         if "stream_options" in request and _STREAM_OPTIONS.search(text):
-            return self._drop({"stream_options"})
-        if _NEW_LIMIT.search(text) and "max_tokens" in text:
-            self.new_limit = not self.new_limit
-            return "max_tokens" in request or "max_completion_tokens" in request
-        if request.get("stream") and not self.whole and _NO_STREAM.search(text):
+            self.dropped.add("stream_options")
+        elif _NEW_LIMIT.search(text) and ("max_tokens" in request or "max_completion_tokens" in request):
+            self.new_limit = "max_tokens" in request
+        elif request.get("stream") and _NO_STREAM.search(text):
             self.whole = True
-            return True
-        if not self.no_system and _NO_SYSTEM.search(text):
+        elif _NO_SYSTEM.search(text) and any(one["role"] == "system" for one in request["messages"]):
             self.no_system = True
-            return True
-        if not self.no_empty and _NO_EMPTY.search(text):
+        elif _NO_EMPTY.search(text) and not all(one["content"] for one in request["messages"]):
             self.no_empty = True
-            return True
-        words = {word for word in _SCHEMA_WORD.findall(text) if word in _DISPENSABLE} - self.schema_words
-        self.schema_words |= words
-        return bool(words and "tools" in request)
+        else:
+            words = {word for word in _SCHEMA_WORD.findall(text) if word in _DISPENSABLE}
+            self.schema_words |= words
+            return bool(words) and self.apply(dict(request)) != request
+        return True
 
     def apply(self, request: dict[str, Any]) -> dict[str, Any]:
         """The request as this endpoint takes it."""
@@ -93,11 +93,6 @@ class Quirks:
                 for tool in kept["tools"]
             ]
         return kept
-
-    def _drop(self, keys: set[str]) -> bool:
-        new = keys - self.dropped
-        self.dropped |= keys
-        return bool(new)
 
 
 def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

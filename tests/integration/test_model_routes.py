@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
 from agent import texts
+from agent.llm.base import ChatMessage
+from agent.llm.router import DataPermission, RouteLog
 from agent.models import Turn
+from agent.protocol import Deadline
 from tests.fakes.assistant import Assistant
 from tests.fakes.model_server import Answer, ModelServer, body, broken, call, events, model_server, piece, say
 from tests.integration.test_model_turns import RAN, route, with_models
@@ -118,6 +122,26 @@ async def test_what_an_endpoint_will_not_take_is_left_out(
     first, second = await assistant.rows(Turn)
     assert [(entry["reason"], entry["outcome"]) for entry in first.routes_tried] == [("first", "refused"), ("adapted", "ok")]
     assert len(second.routes_tried) == 1
+
+
+async def test_callers_that_ask_at_once_are_all_answered(tmp_path: Path, server: ModelServer) -> None:
+    """What one of them taught helps those that were under way, too."""
+
+    def rule(request: Mapping[str, Any]) -> Answer:
+        return body({"detail": "stream_options is not permitted"}, 422) if "stream_options" in request else say("好")
+
+    server.rule = rule
+    made = await with_models(tmp_path, route(server))
+    deadline = Deadline(made.services.clock.monotonic() + 30)
+    may = DataPermission(None, "user")
+    asked = [
+        made.services.router.complete(
+            (ChatMessage("user", "你好"),), (), deadline, purpose="chat", permission=may, log=RouteLog(), rule=cast(Any, None)
+        )
+        for _ in range(6)
+    ]
+    assert [reply.text for reply in await asyncio.gather(*asked)] == ["好"] * 6
+    await made.close()
 
 
 @pytest.mark.parametrize("status", [400, 500])
