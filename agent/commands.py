@@ -8,8 +8,8 @@ from typing import Literal
 
 from agent import texts
 from agent.folding import fold, simplified
+from agent.llm.abilities import everyday_first, example_sentences
 from agent.llm.base import ToolOffer
-from agent.llm.offline import everyday_first, example_sentences
 from agent.long_calls import receipt
 from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
@@ -124,7 +124,7 @@ def help_text(services: AgentServices, message: InboundMessage, where: Conversat
         names += ["tools", "pending", "decide", "reissue", "undo"]
     if is_operator(services.settings, message):
         names.append("doctor")
-    lines = [texts.HELP_TITLE, *(f"· {texts.HELP_LINES[name]}" for name in names)]
+    lines = [texts.HELP_TITLE if offers else texts.HELP_COMMANDS, *(f"· {texts.HELP_LINES[name]}" for name in names)]
     examples = example_sentences(offers)
     return "\n".join([*lines, texts.HELP_EXAMPLES.format(examples=examples)] if examples else lines)
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from agent.commands import answer_fast, fast_command, normalize
 from agent.edits import edited_arguments
 from agent.intents import Decision, read_decision
+from agent.llm.offline import asked_at_ms
 from agent.protocol import Capability, Conversation, InboundMessage, Outcome, Reply, TurnResult, Write
 from agent.services import AgentServices
 from agent.toolbox import prompt_reply
+from memory import epochs
 from tools import texts
 from tools.decided import Actor, Answer
+from tools.open_actions import made_since
 
 _SHORT_CHARS = 32
 _DIGIT = re.compile("[1-9]")
@@ -40,6 +45,8 @@ async def answer(
     before commands and before any model (C02, C26).
     """
     decision = read_decision(message.text) if message.kind == "text" and message.typed and capability.trusted else None
+    if decision is not None and await _gives_up_a_question(services, where, decision):
+        return None
     if decision is not None:
         found = await _decide(services, message, where, decision)
         if found is not None:
@@ -85,15 +92,34 @@ async def card(
 async def _picked(
     services: AgentServices, message: InboundMessage, where: Conversation, capability: Capability
 ) -> FastAnswer | None:
-    """A bare 1 to 9 answers the question that was just asked; None when none was. Without a model to understand it, so does
-    a short answer in words (第二个, an account)."""
+    """A bare 1 to 9 answers the question that was just asked; None when none was."""
     number = normalize(message.text)[0] if message.kind == "text" and message.typed and capability.trusted else ""
-    if number and not _DIGIT.fullmatch(number) and len(message.text) <= _SHORT_CHARS and not services.settings.models:
-        named = await services.confirm.choose_by_words(_actor(message, where), message.text)
-        return None if named.outcome == "none" else _said(named)
     if not _DIGIT.fullmatch(number):
         return None
     decided = await services.confirm.choose(_actor(message, where), int(number), bare=True)
+    return None if decided.outcome == "none" else _said(decided)
+
+
+async def _gives_up_a_question(services: AgentServices, where: Conversation, decision: Decision) -> bool:
+    """Whether a bare 取消 is said to the rule model's own question, the newest thing asked here: no proposal is meant by it."""
+    if services.settings.models or decision.kind != "reject" or decision.number is not None or decision.all:
+        return False
+    now_ms = services.clock.now_ms()
+
+    def read(connection: Connection) -> bool:
+        state = epochs.load(connection, where.tenant_id, where.session_id, now_ms).state
+        asked_ms = asked_at_ms(state, now_ms)
+        return asked_ms is not None and not made_since(connection, where.tenant_id, where.conversation_id, asked_ms)
+
+    return await services.database.read(read)
+
+
+async def picked_in_words(services: AgentServices, message: InboundMessage, where: Conversation) -> FastAnswer | None:
+    """A short answer in words (第二个, an account, 算了) to the question that was just asked; None when it is none, and where
+    a model understands it better. It waits its turn like any talk."""
+    if services.settings.models or message.kind != "text" or not message.typed or len(message.text) > _SHORT_CHARS:
+        return None
+    decided = await services.confirm.choose_by_words(_actor(message, where), message.text)
     return None if decided.outcome == "none" else _said(decided)
 
 

@@ -27,7 +27,7 @@ SLOT_AGAIN = "没看懂。"
 SLOT_UNKNOWN = "这里没有“{said}”。"
 SLOT_NO_SUCH_DAY = "没有“{said}”这个时间。"
 SLOT_WHICH_TIME = "“{said}”说不准是哪个时候。"
-SLOT_TOO_LONG = "{label}有 {count} 个字，最多 {limit} 个字，我不想替你删。请说短一点："
+SLOT_TOO_LONG = "{label}有 {count} 个字，最多 {limit} 个字，我不替你删，请说短一点。"
 RULE_REPEAT = "提醒只能每天、每个工作日、每周或每月重复，不会“{said}”。请换一种，或分开说。"
 RULE_SEVERAL = "你一次说了 {count} 件事，其中“{text}”还不完整，所以都没有做。请一件一件发给我。"
 RULE_HOW = "{what}。直接用一句话说就行，例如{examples}。"
@@ -41,6 +41,7 @@ RULE_WHO = "我是这里的自动助手，不是真人。"
 RULE_THANKS = "不客气。"
 
 HELP_TITLE = "你可以直接把要办的事发给我，也可以发这些命令："
+HELP_COMMANDS = "你可以发这些命令："
 HELP_EXAMPLES = "要办的事直接说，例如{examples}。"
 HELP_LINES: dict[str, str] = {
     "help": "帮助：看我能做什么",

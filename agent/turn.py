@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from agent import texts
 from agent.commands import Command, answer_fast, doctor, fast_command, ordered_command
 from agent.context import AgentContextBuilder, Context, Knowledge
+from agent.fastlane import picked_in_words
 from agent.intents import read_decision
 from agent.llm.offline import RuleModel
 from agent.long_calls import receipt
@@ -56,6 +57,9 @@ async def run_turn(
     command = ordered_command(message, bot_name(run))
     if command is not None:
         return await answer_command(run, command, epoch)
+    picked = await picked_in_words(services, message, run.where) if capability.trusted else None
+    if picked is not None:
+        return TurnResult(picked.replies, "asked", (*picked.writes, turn_row(run, LoopResult(outcome="asked"), 0)))
     text, unreadable = await heard_text(run)
     if unreadable is not None:
         return fixed(run, epoch, unreadable)

@@ -95,6 +95,13 @@ def reissuable_row(connection: Connection, actor: Actor, since_ms: int, now_ms: 
     return connection.execute(query.order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc()).limit(1)).first()
 
 
+def made_since(connection: Connection, tenant_id: str, conversation_id: str, since_ms: int) -> bool:
+    """Whether something was proposed in a conversation at that moment (UTC ms) or later."""
+    here = (ACTIONS.c.tenant_id == tenant_id, ACTIONS.c.conversation_id == conversation_id)
+    query = select(ACTIONS.c.id).where(*here, ACTIONS.c.created_at_ms >= since_ms, ACTIONS.c.status.not_in(("choice", "draft")))
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def as_open(row: Action, now_ms: int) -> OpenAction:
     """A row as others may know it."""
     return OpenAction(

@@ -22,7 +22,7 @@ _ASKING = frozenset(
 )
 _TAKES_A_CLAUSE = re.compile("(?:提醒(?:一下)?|叫)我")
 """What follows is what to remind of, whatever it speaks of: 提醒我给张三发消息."""
-_TALK = re.compile(r"了|过|[吗嘛么呢?]|不(?:想|要|用|需|喜)|是|挺|真|太|很|总")
+_TALK = re.compile(r"了|过|[让叫要]我|[吗嘛么呢?]|不(?:想|要|用|需|喜)|是|挺|真|太|很|总")
 """Signs of talk about a thing; without a trigger nobody is taken to order it."""
 _TALK_TOO = re.compile(r"不(?:想|要|用|需|喜)|已经|过[你他她]|真|太|挺|[好难]用")
 """Signs that nobody even asks."""

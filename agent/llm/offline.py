@@ -15,6 +15,7 @@ from typing import Any
 from agent import texts
 from agent.edits import edited_arguments
 from agent.intents import read_decision
+from agent.llm.abilities import can_do, everyday_first, how_to
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import COVERAGE, Intent, find_intent, score
 from agent.llm.orders import numbers_in, orders_in
@@ -27,6 +28,8 @@ from agent.llm.slots import (
     is_time,
     label,
     missing,
+    nearer,
+    options_of,
     properties_of,
     property_of,
     several_times,
@@ -51,7 +54,7 @@ _PUZZLED = re.compile(
     r"[?？\s]*|(?:什么|啥)(?:意思|标题|内容|时间|东西)?[?？]*|(?:我)?(?:不知道|不清楚|不懂|没想好|看不懂)|怎么(?:填|写|说|回)[?？]*"
 )
 _HOW = re.compile(
-    r"^(?:请问)?(?:我)?(?:怎么|怎样|如何)(?!样|回事|办|了|又|还|会|老|总)|(?:怎么|如何|怎样)(?:用|使用|设置?|建|做|弄|取消|删|改)(?:呢|啊|呀)?$"
+    r"^(?:请问)?(?:我)?(?:怎么|怎样|如何)(?!样|回事|办|了|又|还|会|老|总)|(?:怎么|如何|怎样)(?:[用删建做弄改设取查写发]\S{0,4})?[呢啊呀]?$"
 )
 _WHAT_IS = re.compile(r"^(?:什么是|啥是|什么叫)|(?:是什么|是啥|有什么用|什么意思|是干什么的|是干嘛的)$")
 _RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
@@ -63,8 +66,6 @@ _ASKS_ABOUT = re.compile(r"(?:了|过)(?:吗|嘛|么|没有?)$|怎么办$|^(?:�
 _EDGES = " \t\r\n。.,，!！?？~～、"
 _ASKS = 2
 _QUESTION_S = 600
-_SHOWN = 8
-_EVERYDAY = ("todo_create", "reminder_create", "todo_list", "reminder_list", "send_message", "todo_finish")
 
 
 @dataclass(slots=True)
@@ -78,6 +79,8 @@ class RuleModel:
     delay_file: Path | None = None
     withheld: Sequence[ToolOffer] = ()
     """Tools that exist and that this employee may not use: only to say so when one is asked for by its name."""
+    _vague: str = ""
+    """Days of which none in particular was named (下周): the next answer says which of them."""
 
     async def complete(self, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer], deadline: Deadline) -> ModelReply:
         """See Model.complete. Never asks anything outside the process."""
@@ -96,14 +99,17 @@ class RuleModel:
             answered = self._answered(text.strip(_EDGES), bare, asked, tools)
             if answered is not None:
                 return answered
-        talk = small_talk(bare)
+        talk = small_talk(bare, able=bool(tools))
         if talk is not None:
             return self._say(talk)
         if asks_who(bare):
             return self._say(f"{texts.RULE_WHO}\n{can_do(tools, unsure=False)}")
         if _DROP.fullmatch(bare):
             return self._say(texts.RULE_NOTHING_TO_DROP)
-        intent = find_intent(text, tools, self.segmenter)
+        intent = find_intent(text, [*tools, *self.withheld], self.segmenter)
+        if intent.best is not None and intent.best in self.withheld:
+            return ModelReply("", (_call(intent.best, {}),))  # refused, told and noted where every call is
+        intent = find_intent(text, tools, self.segmenter) if self.withheld else intent
         explained = self._explained(bare, intent, tools)
         if explained is not None:
             return explained
@@ -117,7 +123,7 @@ class RuleModel:
     def _explained(self, bare: str, intent: Intent, tools: Sequence[ToolOffer]) -> ModelReply | None:
         """The answer to somebody who speaks about a thing, or refuses it, instead of ordering it; else None."""
         if _HOW.search(bare) or _WHAT_IS.search(bare):
-            meant = intent.best if intent.named else self._about(bare, tools)
+            meant = intent.best if intent.named else self._about(_WHAT_IS.sub("", bare), tools)
             return self._say(how_to(meant) if meant is not None else can_do(tools, unsure=not _HOW.search(bare)))
         if intent.best is None or not intent.best.writes:
             return None
@@ -162,10 +168,6 @@ class RuleModel:
     def _not_understood(
         self, text: str, bare: str, intent: Intent, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer]
     ) -> ModelReply:
-        if self.withheld:
-            denied = find_intent(text, self.withheld, self.segmenter)
-            if denied.named and denied.best is not None:
-                return ModelReply("", (_call(denied.best, {}),))  # refused, told and noted where every call is
         if _RECORD.search(bare):
             return self._say(self._extract(text, messages))
         if intent.rivals:
@@ -182,7 +184,8 @@ class RuleModel:
         if not isinstance(asked, dict):
             return None
         greeting = is_courtesy(text) and asked.get("ask") not in CONTENT_NAMES
-        if self.now.timestamp() - float(asked.get("at", 0)) > _QUESTION_S or greeting or asks_who(text):
+        over = asked_at_ms(self.state, round(self.now.timestamp() * 1000)) is None
+        if over or greeting or asks_who(text):
             self.state.pop("slots", None)
             return None
         return asked
@@ -210,14 +213,17 @@ class RuleModel:
             told = fill(text, offer, self.now, values)
             if told != values:
                 return self._propose(offer, told)  # 「10分钟后」 to the question what to remind of: the time, not the words
+        text = nearer(str(asked.get("vague", "")), text, self.now) if asked.get("vague") else text
         told_more = None if _PUZZLED.fullmatch(bare) else fill_answer(text, name, offer, self.now, values)
         if told_more is not None:
             return self._propose(offer, told_more)
-        times = int(asked.get("times", 1))
+        times, why_not = int(asked.get("times", 1)), self._why_not(text, offer, name)
+        if why_not:
+            return self._ask(offer, values, name, times, why_not)
         if times >= _ASKS:
             self.state.pop("slots", None)
             return self._say(texts.RULE_GAVE_UP)
-        return self._ask(offer, values, name, times + 1, self._why_not(text, offer, name))
+        return self._ask(offer, values, name, times + 1)
 
     def _changed(self, bare: str, offer: ToolOffer, name: str, values: Mapping[str, Any]) -> dict[str, Any] | None:
         """What was told before, corrected instead of the question answered: 不对，后天; 换成王五. None when it is not that."""
@@ -239,6 +245,7 @@ class RuleModel:
         if wrong is not None:
             return texts.SLOT_NO_SUCH_DAY.format(said=wrong[0])
         vague = vague_time(text, self.now)
+        self._vague = vague[0] if vague is not None else ""
         return texts.SLOT_WHICH_TIME.format(said=vague[0]) if vague is not None else ""
 
     def _propose(self, offer: ToolOffer, values: dict[str, Any], said: str = "") -> ModelReply:
@@ -249,6 +256,7 @@ class RuleModel:
             count = len(str(values.pop(name)))
             called = label(name, property_of(offer, name))
             return self._ask(offer, values, name, 1, texts.SLOT_TOO_LONG.format(label=called, count=count, limit=limit))
+        values.update({name: only[0] for name in missing(offer, values) if len(only := options_of(offer, name)) == 1})
         lacking = missing(offer, values)
         if lacking:
             return self._ask(offer, values, lacking[0], 1, self._why_not(said, offer, lacking[0]) if said else "")
@@ -261,7 +269,8 @@ class RuleModel:
             "args": values,
             "ask": name,
             "times": times,
-            "at": int(self.now.timestamp()),
+            "at": round(self.now.timestamp(), 3),
+            **({"vague": self._vague} if self._vague else {}),
         }
         schema = property_of(offer, name)
         options = choices(schema)
@@ -305,6 +314,13 @@ class RuleModel:
             await asyncio.sleep(min(delay_ms, 600_000) / 1000)
 
 
+def asked_at_ms(state: Mapping[str, Any], now_ms: int) -> int | None:
+    """When the question was asked that a session's state holds (UTC ms); None when none still waits for its answer."""
+    asked = state.get("slots")
+    at_ms = round(float(asked.get("at", 0)) * 1000) if isinstance(asked, dict) else 0
+    return at_ms if now_ms - at_ms <= _QUESTION_S * 1000 else None
+
+
 def _call(offer: ToolOffer, values: Mapping[str, Any]) -> ToolCall:
     return ToolCall(new_id("call"), offer.name, json.dumps(dict(values), ensure_ascii=False))
 
@@ -317,31 +333,3 @@ def _trailing_results(messages: Sequence[ChatMessage]) -> list[str]:
         results.append(message.content)
     told = [text for text in results[::-1] if '"awaiting_confirmation"' not in text]  # the person sees the prompt itself
     return told or results[:1]
-
-
-def everyday_first(tools: Sequence[ToolOffer]) -> list[ToolOffer]:
-    """The tools as a person is told of them: what most people ask for first, then the others in their order."""
-    return sorted(tools, key=lambda tool: _EVERYDAY.index(tool.name) if tool.name in _EVERYDAY else len(_EVERYDAY))
-
-
-def example_sentences(tools: Sequence[ToolOffer], count: int = 2) -> str:
-    """Sentences to try, in quotation marks: 「…」「…」; empty without tools."""
-    shown = [tool.examples[0] for tool in everyday_first(tools) if tool.examples][:count]
-    return "".join(f"「{sentence}」" for sentence in shown)
-
-
-def how_to(tool: ToolOffer) -> str:
-    """What one tool is for and how to say it."""
-    examples = "".join(f"「{example}」" for example in tool.examples[:2])
-    return texts.RULE_HOW.format(what=tool.description.splitlines()[0], examples=examples) if examples else tool.can_do
-
-
-def can_do(tools: Sequence[ToolOffer], *, unsure: bool = True) -> str:
-    """What this person may ask for; what somebody is told whom the rules do not understand (``unsure``) or who asks."""
-    if not tools:
-        return f"{texts.RULE_UNSURE}{texts.RULE_CAN_NOTHING}" if unsure else texts.RULE_CAN_ASK
-    lines = [f"· {tool.can_do}" for tool in everyday_first(tools)]
-    if len(lines) > _SHOWN + 1:
-        lines[_SHOWN:] = [texts.RULE_CAN_MORE.format(count=len(lines) - _SHOWN)]
-    able = texts.RULE_CAN_DO.format(lines="\n".join(lines), examples=example_sentences(tools) or "「帮助」")
-    return f"{texts.RULE_UNSURE}\n{able}" if unsure else able

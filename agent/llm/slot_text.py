@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent.llm.base import ToolOffer
@@ -12,6 +13,9 @@ from agent.llm.slot_values import Filled, take
 from agent.llm.triggers import POLITE, find_trigger, trigger_pattern
 
 _HEAD = re.compile(rf"^(?:{POLITE}(?:我?想|我要|来(?!访|电|宾|源|信|年|料|稿|历)|记得|记一下|[、:。]|\s))+|^{POLITE}")
+_LEFT_OVER = re.compile(
+    r"^(?:的|一[声下句]|说(?![明法辞服])|要(?![求闻点是害素])|一?[个条项](?!人|案|目|体|性|件|款)|里(?!程|面)|中(?=查))(?=.)"
+)
 _TAIL = re.compile(
     r"(?:[,，。、;；！!？?~\s]|(?<![网酒水])吧|[呢啊哈]|一下|谢谢你?|(?<![是目标的])的|(?<![纪摘重需主只])要|(?<![存现实])在)+$"
 )
@@ -35,48 +39,67 @@ _PERSON = re.compile(
 )
 _NOBODY = frozenset({"同事", "别人", "他", "她", "人", "谁", "某人", "对方", "大家", "群里", "所有人"})
 """Words in a person's place that name nobody."""
-_SEARCHED = re.compile(r"(?:包含|含有|关键字是?|搜索?一?下?|里面?的|有没有)\s*(?P<value>[^\s，,。的?？]{1,100})")
+_SEARCHED = (
+    re.compile(r"(?:包含|含有|关键字是?|里面?的|中的|有没有)\s*(?P<value>[^\s，,。的?？]{1,100})"),
+    re.compile(r"搜索?(?:一下)?\s*(?P<value>[^\s，,。的?？]{1,100})"),
+)
 _COLON = re.compile(r"(?<![\dA-Za-z])[::]\s*|(?<=[A-Za-z])[::](?!//)\s*")
 _ASKED = re.compile(r"^(?:请问)?(?:你)?(?:能|可以|可不可以|可否|麻烦)")
 _EMPTY_WORDS = re.compile(
     rf"别忘了?|千万|都|(?:之?前|以?内)?(?:要|得|必须)?(?:完成|搞定|做完|做好|提交|交|弄完)?|{_MAKE.pattern}|每|的|里|中|上|到|[一两几]?[个条项份张则篇]"
 )
-_REMIND = re.compile(r"(?:到时候?|届时|记得)?(?:提醒|叫|通知)(?:一下)?我(?:一下)?|(?<=\0)(?:提醒|叫)(?=[,，。\s]|$)|提醒(?=\0)")
-_LOOK = re.compile(rf"(?:^|(?<=\0)){POLITE}(?:查|看|搜|找|读|翻)(?:一下|一查|一看|查|看|下|找)?")
-_TIMED = re.compile(r"(?:截止(?:时间|日期|到)?|到期)?(?:[是为到在]|:)?\0+(?:之前|以前|前|以内|之内|内|截止)?")
+_REMIND = re.compile(
+    r"(?:到时候?|届时|记得)?(?:提醒|叫|通知)(?:一下)?我(?:一下)?|(?<=[\x00\x01])(?:提醒|叫)(?=[,，。\s]|$)|提醒(?=\0)"
+)
+_LOOK = re.compile(rf"(?:^|(?<=[\x00\x01])){POLITE}(?:查|看|搜|找|读|翻)(?:一下|一查|一看|查|看|下|找)?")
+_THANKS = re.compile(r"[,，。!！~\s]*(?:谢谢|多谢|拜托|辛苦|麻烦)(?:你|您|啦|了)*[。!！~\s]*$")
+_TIMED = re.compile(r"(?:截止(?:时间|日期|到)?|到期)?(?:[是为到在]|:|：)?\0+(?:之前|以前|前|以内|之内|内|截止)?")
 
 
-def read_texts(plain: str, offer: ToolOffer, properties: Mapping[str, Mapping[str, Any]], filled: Filled) -> None:
-    """The free texts of a call: who it goes to, what is quoted, what follows a colon, else what is left of the sentence."""
-    if _ASKED.match(plain):
-        plain = re.sub(r"[吗嘛么](?=[?？。\s]*$)", " ", plain)  # 可以明天提醒我开会吗: asked for, not about
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What a person said: ``plain`` in NFKC form, ``typed`` as it was, character for character at the same place."""
+
+    plain: str
+    typed: str
+
+    def without(self, spans: Sequence[tuple[int, int]], mark: str = "\0") -> Sentence:
+        """The sentence with these parts blanked by ``mark``."""
+        return Sentence(_blanked(self.plain, spans, mark), _blanked(self.typed, spans, mark))
+
+
+def read_texts(said: Sentence, offer: ToolOffer, properties: Mapping[str, Mapping[str, Any]], filled: Filled) -> None:
+    """The free texts of a call: who it goes to, what is quoted, what follows a colon, else what is left of the sentence. Every
+    one as it was typed."""
+    if _ASKED.match(said.plain):  # 可以明天提醒我开会吗: asked for, not about
+        said = said.without([match.span() for match in re.finditer(r"[吗嘛么](?=[?？。\s]*$)", said.plain)], " ")
     free = [name for name in free_names(properties) if name not in filled.values]
     told_to = None
     for name in [one for one in free if one in _PERSON_NAMES]:
-        who = _group(_PERSON, plain)
+        who = _group(_PERSON, said)
         told_to = None if who is None or who[0] in _NOBODY else who
         take(filled, name, told_to)
     for name in [one for one in free if one in _SEARCH_NAMES]:
-        take(filled, name, _group(_SEARCHED, plain))
+        take(filled, name, next((found for one in _SEARCHED if (found := _group(one, said)) is not None), None))
     for name in [one for one in free if one not in filled.values]:
-        _take_labelled(plain, name, properties[name], filled)
+        _take_labelled(said, name, properties[name], filled)
     required = offer.parameters.get("required", ())
     open_names = [name for name in free if name in required and name not in filled.values and name not in _PERSON_NAMES]
     content = next((name for name in open_names if name in CONTENT_NAMES), None)
     title = next((name for name in open_names if name != content), None)
     if title is None and content is None:
         return
-    if title is None and told_to is not None and (words := plain[told_to[1][1] :].strip(" \t\r\n:,，")):
+    if title is None and told_to is not None and (words := said.typed[told_to[1][1] :].strip(" \t\r\n:：,，")):
         _put(filled, content or "", unquote(words))  # what is told to somebody is told word for word
         return
-    quoted = _QUOTED.search(plain)
+    quoted = _QUOTED.search(said.typed)
     if quoted:
-        filled.values[title or content or ""] = quoted[1].strip()
+        _put(filled, title or content or "", quoted[1])
         if title is not None and content is not None:
-            _put(filled, content, _after_colon(plain, quoted.end(), filled.spans))
+            _put(filled, content, _after_colon(said, quoted.end(), filled.spans))
         return
     labels = [label(name, schema) for name, schema in properties.items() if name in filled.values]
-    _put(filled, title or content or "", _rest(plain, filled.spans, offer, labels))
+    _put(filled, title or content or "", _rest(said, filled.spans, offer, labels))
 
 
 def free_names(properties: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -98,21 +121,21 @@ def called(name: str, schema: Mapping[str, Any]) -> str:
     return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
 
 
-def _take_labelled(plain: str, name: str, schema: Mapping[str, Any], filled: Filled) -> None:
+def _take_labelled(said: Sentence, name: str, schema: Mapping[str, Any], filled: Filled) -> None:
     """A text the sentence calls by its name: 理由是新员工入职, 内容：周一张三."""
     match = re.search(
-        rf"(?:^|(?<=[,，;；。\s]))(?:{called(name, schema)})(?:[是为叫]?:|[是为叫])\s*(?P<value>\S.*)$", plain, re.DOTALL
+        rf"(?:^|(?<=[,，;；。\s]))(?:{called(name, schema)})(?:[是为叫]?:|[是为叫])\s*(?P<value>\S.*)$", said.plain, re.DOTALL
     )
     if match is None or re.match("什么|啥|哪", match["value"]):
         return
     end = min([match.end(), *(start for start, _ in filled.spans if start > match.start("value"))])
-    value = unquote(plain[match.start("value") : end].strip(" ,，。;；"))
+    value = unquote(said.typed[match.start("value") : end].strip(" ,，。;；"))
     take(filled, name, (value, (match.start(), end)) if value else None)
 
 
-def _group(pattern: re.Pattern[str], plain: str) -> tuple[str, tuple[int, int]] | None:
-    match = pattern.search(plain)
-    return None if match is None else (match["value"], match.span())
+def _group(pattern: re.Pattern[str], said: Sentence) -> tuple[str, tuple[int, int]] | None:
+    match = pattern.search(said.plain)
+    return None if match is None else (said.typed[match.start("value") : match.end("value")], match.span())
 
 
 def _put(filled: Filled, name: str, text: str) -> None:
@@ -121,41 +144,51 @@ def _put(filled: Filled, name: str, text: str) -> None:
         filled.values[name] = text
 
 
-def _after_colon(plain: str, start: int, spans: Sequence[tuple[int, int]]) -> str:
-    colon = _COLON.search(plain, start)
-    return without_times(_blanked(plain, spans)[colon.end() :]) if colon else ""
+def _after_colon(said: Sentence, start: int, spans: Sequence[tuple[int, int]]) -> str:
+    colon = _COLON.search(said.plain, start)
+    return without_times(said.without(spans).typed[colon.end() :]) if colon else ""
 
 
-def _blanked(plain: str, spans: Sequence[tuple[int, int]]) -> str:
-    kept = list(plain)
+def _blanked(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:
+    kept = list(text)
     for start, end in spans:
-        kept[start:end] = ["\0"] * (end - start)
+        kept[start:end] = [mark] * (end - start)
     return "".join(kept)
 
 
-def _rest(plain: str, spans: Sequence[tuple[int, int]], offer: ToolOffer, labels: Sequence[str]) -> str:
-    """The sentence without times and what only says what to do: 把web-01的内存告警建一个待办，明天提醒我 → web-01的内存告警.
-
-    What follows the order's colon is taken as it is, but for its times.
+def _rest(said: Sentence, spans: Sequence[tuple[int, int]], offer: ToolOffer, labels: Sequence[str]) -> str:
+    """The sentence without times (\\0) and what only says what to do (\\1): 把web-01的内存告警建一个待办，明天提醒我 →
+    web-01的内存告警. What follows the order's colon is taken as it is, but for its times.
     """
     triggers = [*offer.triggers, *([offer.title] if offer.title else [])]
-    trigger, span = find_trigger(plain.lower(), triggers)
-    colon = _COLON.search(plain, max(span[1], 0))
-    if colon is not None and colon.start() - max(span[1], 0) <= 14 and plain[colon.end() :].strip():
-        return without_times(_blanked(plain, spans)[colon.end() :])
-    words = _word_spans(plain, trigger) if trigger else []
-    taken = re.match(rf"{POLITE}([把将])[^,，。;；]*$", plain[: span[0]]) if trigger else None
+    trigger, span = find_trigger(said.plain.lower(), triggers)
+    colon = _COLON.search(said.plain, max(span[1], 0))
+    if colon is not None and colon.start() - max(span[1], 0) <= 14 and said.plain[colon.end() :].strip():
+        return without_times(said.without(spans).typed[colon.end() :])
+    words = _word_spans(said.plain, trigger) if trigger else []
+    taken = re.match(rf"{POLITE}([把将])[^,，。;；]*$", said.plain[: span[0]]) if trigger else None
     words += [taken.span(1)] if taken is not None else []  # 把 belongs to the order, not to what is ordered
-    text = _blanked(plain, [*spans, *words])
+    text = said.without(spans).without(words, "\1").typed
     named = "|".join(re.escape(one) for one in labels if one)
     if named:
-        text = re.sub(rf"\0+(?:{named})?的?|(?:{named})(?:是|为|:)?\0+", "\0", text)
-    text = re.sub(rf"{_MAKE.pattern}(?=\0)", "\0", text) if words else text
-    text = _REMIND.sub("\0", text, count=1)
-    text = _TIMED.sub("\0", text)
+        text = re.sub(rf"\0+(?:{named})?的?|(?:{named})(?:是|为|:|：)?\0+", "\0", text)
+    text = re.sub(rf"{_MAKE.pattern}(?=\x01)", "\1", text)
+    text = _REMIND.sub("\1", text, count=1)
+    text = _TIMED.sub("\1", text)
     text = text if offer.writes else _LOOK.sub("", text)
-    pieces = [_bare(piece) for piece in re.split(r"[\0，,。；;！!\n]+", text)]
-    return " ".join(piece for piece in pieces if len(piece) > 1)
+    return _joined(_THANKS.sub("", text))
+
+
+def _joined(text: str) -> str:
+    """What is left between the blanks, with its own punctuation where nothing was taken out."""
+    pieces = re.split(r"([\x00\x01，,。；;！!\n]+)", text)
+    kept = ""
+    for number in range(0, len(pieces), 2):
+        piece = _bare(pieces[number])
+        if len(piece) > 1 or (piece and len(pieces) == 1):
+            between = pieces[number - 1] if number else ""
+            kept += (between if kept and re.fullmatch("[，,；;]", between) else " " if kept else "") + piece
+    return kept
 
 
 def _word_spans(plain: str, trigger: str) -> list[tuple[int, int]]:
@@ -168,7 +201,7 @@ def _word_spans(plain: str, trigger: str) -> list[tuple[int, int]]:
 
 def without_times(text: str) -> str:
     """Words as they were typed, without the times that were read from them (\\0) and what belongs to those."""
-    pieces = re.split(r"([,，;；\n])", text)
+    pieces = re.split(r"([,，;；\n])", _THANKS.sub("", text))
     kept = ""
     for number in range(0, len(pieces), 2):
         piece = pieces[number]
@@ -186,9 +219,7 @@ def _bare(text: str) -> str:
     while text != before:
         before = text
         text = _TAIL.sub("", _HEAD.sub("", text.strip()))
-    text = re.sub(
-        r"^(?:的|一[声下句]|要(?![求闻点是害素])|一?[个条项](?!人|案|目|体|性|件|款)|里(?!程|面)|中(?=查))(?=.)", "", text
-    )
+    text = _LEFT_OVER.sub("", text)
     return "" if _EMPTY_WORDS.fullmatch(text) else text
 
 

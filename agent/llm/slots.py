@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.llm.base import ToolOffer
 from agent.llm.slot_schema import choices, flat, is_time, label, missing, properties_of, property_of
-from agent.llm.slot_text import CONTENT_NAMES, called, free_names, read_texts, unquote, without_times
+from agent.llm.slot_text import CONTENT_NAMES, Sentence, called, free_names, read_texts, unquote, without_times
 from agent.llm.slot_values import (
     Filled,
     is_machine,
@@ -34,6 +34,8 @@ __all__ = [
     "is_time",
     "label",
     "missing",
+    "nearer",
+    "options_of",
     "properties_of",
     "property_of",
     "read_answer",
@@ -59,10 +61,7 @@ def fill(text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | 
     for name, schema in properties.items():
         if name not in filled.values and "enum" not in schema and not is_time(name, schema):
             take(filled, name, read_typed(plain, name, schema, filled.spans))
-    before = set(filled.values)
-    read_texts(plain, offer, properties, filled)
-    for name in set(filled.values) - before:
-        filled.values[name] = _as_typed(filled.values[name], plain, text)
+    read_texts(Sentence(plain, text), offer, properties, filled)
     return filled.values
 
 
@@ -104,7 +103,7 @@ def fill_answer(text: str, name: str, offer: ToolOffer, now: datetime, known: Ma
         if value is None:
             return None
         told = fill(text, offer, now, {**known, name: value})
-        free = set(free_names(properties)) - set(known)
+        free = set(free_names(properties)) & set(offer.parameters.get("required", ())) - set(known)
         return {key: one for key, one in told.items() if key not in free or re.search("[,，:：]", text)}
     plain = re.sub(rf"^(?:{called(name, schema)})(?:[是为叫]|[:：])+\s*", "", text.strip())
     values = {**known}
@@ -123,6 +122,21 @@ def _times(properties: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [name for name, schema in properties.items() if is_time(name, schema)]
 
 
+def nearer(vague: str, answer: str, now: datetime) -> str:
+    """An answer as one of the days named before: 下周, then 周三: 下周三; 下个月, then 15号: 下个月15号. Else as it is."""
+    plain = unicodedata.normalize("NFKC", answer).strip()
+    week = re.match("(?:周|星期|礼拜)(?=[一二三四五六日天末1-7])", plain)
+    joined = vague + (plain[week.end() :] if week is not None and re.search("(?:周|星期|礼拜)$", vague) else plain)
+    alone, both = find_moment(plain, now), find_moment(joined, now)
+    open_day = re.match(r"(?:周|星期|礼拜)[一二三四五六日天末1-7]|\d{1,2}[号日]|[一二三四五六七八九十]{1,3}[号日]", plain)
+    return joined if open_day is not None and alone is not None and both is not None else answer
+
+
+def options_of(offer: ToolOffer, name: str) -> list[Any]:
+    """The values a parameter may have, where they are few and known."""
+    return list(flat(property_of(offer, name)).get("enum", ()))
+
+
 def too_long(offer: ToolOffer, values: Mapping[str, Any]) -> tuple[str, int] | None:
     """The first text that is longer than its parameter takes, and how many characters that is; or None."""
     for name, schema in properties_of(offer).items():
@@ -135,12 +149,6 @@ def too_long(offer: ToolOffer, values: Mapping[str, Any]) -> tuple[str, int] | N
 def _folded(text: str) -> str:
     """NFKC, character by character: every character stays where it was, so that what is read can be given back as typed."""
     return "".join(one if len(folded := unicodedata.normalize("NFKC", one)) != 1 else folded for one in text)
-
-
-def _as_typed(value: Any, plain: str, text: str) -> Any:
-    """Words that were read from the folded text, with the person's own punctuation."""
-    at = plain.find(value) if isinstance(value, str) else -1
-    return value if at < 0 else text[at : at + len(value)]
 
 
 def unknown_machine(text: str, offer: ToolOffer, values: Mapping[str, Any]) -> tuple[str, str] | None:

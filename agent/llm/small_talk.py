@@ -7,7 +7,8 @@ import re
 from agent import texts
 
 _HELLO = re.compile(
-    r"(?:你好|您好|hi|hello|hey|嗨|哈喽|在吗|在么|在不在|早上好|上午好|中午好|下午好|晚上好|早|早安|你们好|有人吗)(?:啊|呀|哦|呢|你好)*",
+    r"(?:(?:老师|师傅|亲|小?助手|机器人|请问|喂)[,，\s]*)?"
+    r"(?:(?:你好|您好|hi|hello|hey|嗨|哈喽|在吗|在么|在不在|早上好|上午好|中午好|下午好|晚上好|早|早安|你们好|有人吗)(?:啊|呀|哦|呢)*[,，\s]*)+",
     re.IGNORECASE,
 )
 _THANKS = re.compile(
@@ -15,7 +16,7 @@ _THANKS = re.compile(
     re.IGNORECASE,
 )
 _BYE = re.compile(
-    r"(?:再见|拜拜?|拜了|回头见|明天见|晚安|bye(?:[\s-]*bye)?|88|先这样|就这样|没事了|没别的(?:事)?了?|下班了)(?:吧|啦|了|哈|哦|👋)*",
+    r"(?:再见|拜拜?|拜了|回头见|明天见|晚安|bye(?:[\s-]*bye)?|88|先这样|就这样|没事了|没别的(?:事)?了?|下班了)(?:吧|啦|了|哈|哦|👋)*(?:[,，\s]*(?:再见|拜拜|晚安|谢谢))*",
     re.IGNORECASE,
 )
 _NOD = re.compile(
@@ -34,19 +35,23 @@ _WHO = re.compile(
     re.IGNORECASE,
 )
 _ANSWERS = (
-    (_HELLO, texts.RULE_HELLO),
-    (_THANKS, texts.RULE_THANKS),
-    (_BYE, texts.RULE_BYE),
-    (_NOD, texts.RULE_NOD),
-    (_PRAISE, texts.RULE_PRAISE),
-    (_LAUGH, texts.RULE_NOD),
+    (_HELLO, texts.RULE_HELLO, texts.RULE_HELLO_UNABLE),
+    (_THANKS, texts.RULE_THANKS, texts.RULE_THANKS),
+    (_BYE, texts.RULE_BYE, texts.RULE_BYE),
+    (_NOD, texts.RULE_NOD, texts.RULE_NOD_UNABLE),
+    (_PRAISE, texts.RULE_PRAISE, texts.RULE_PRAISE),
+    (_LAUGH, texts.RULE_NOD, texts.RULE_NOD_UNABLE),
 )
+"""Pattern, the answer to somebody who may have things done here, and to anybody else."""
 
 
-def small_talk(bare: str) -> str | None:
+def small_talk(bare: str, *, able: bool) -> str | None:
     """The answer to a message that is nothing but a greeting, thanks, a goodbye, a nod or praise; else None. ``bare`` is NFKC
-    without outer punctuation."""
-    return next((answer for pattern, answer in _ANSWERS if pattern.fullmatch(bare)), None)
+    without outer punctuation; ``able``: this person may have things done here."""
+    for pattern, to_able, to_others in _ANSWERS:
+        if pattern.fullmatch(bare):
+            return to_able if able else to_others
+    return None
 
 
 def is_courtesy(bare: str) -> bool:

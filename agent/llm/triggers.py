@@ -13,7 +13,7 @@ POLITE = (
 )
 """What may stand before an order without changing it."""
 _BETWEEN = r"[\d\s#号第个条项件一二三四五六七八九十两]{0,5}"
-_GAP = r"(?:(?![好完过了])(?:[^，,。;；:：]{1,8}?|\s*[a-z0-9_.@-]{1,32}\s*))??"
+_GAP = r"(?:(?![好完过了]|(?<=[建加设删记提开])的)(?:[^，,。;；:：]{1,8}?|\s*[a-z0-9_.@-]{1,32}\s*))??"
 _NOUNS = {"待办": r"(?:待办(?:事项|任务)?|代办(?:事项)?|to[\s-]?dos?)"}
 """Words with other spellings."""
 

@@ -49,7 +49,7 @@ def build(settings: Settings, tenant: Tenant) -> list[Tool]:
             labels={"robot": "群", "text": "内容"},
             examples=("在运维群通知：今晚十点维护",),
             triggers=phrases(
-                "通知群、^通知 群、发到 群、群通知、群 通知、发群里、在 群 说、群 发一条、群 发消息、群 发通知、群里 说、群发"
+                "^通知大家、^告诉大家、通知群、^通知 群、发到 群、群通知、群 通知、发群里、在 群 说、群 发一条、群 发消息、群 发通知、群里 说、群发"
             ),
         )
     ]

@@ -134,7 +134,7 @@ wiki_page_read = Tool(
     labels={"title": "标题"},
     examples=("看一下知识库里的《上线流程》",),
     triggers=phrases(
-        "查知识库页面、知识库页面、打开知识库页面、知识库里、知识库 查、查知识库、看知识库、看页面、打开页面、查文档、看文档"
+        "查知识库页面、知识库页面、打开知识库页面、知识库里、知识库 查、查知识库、看知识库、看页面、打开页面、查文档、看文档、查 文档、看 文档"
     ),
 )
 wiki_page_list = Tool(
@@ -144,7 +144,7 @@ wiki_page_list = Tool(
     parameters={"type": "object", "properties": {}, "additionalProperties": False},
     run=_list,
     examples=("知识库有哪些页面",),
-    triggers=phrases("知识库目录、有哪些页面、有哪些文档、文档列表、页面列表、知识库有什么、知识库有哪些、^知识库$"),
+    triggers=phrases("知识库目录、有哪些页面、有哪些文档、文档列表、页面列表、知识库有什么、知识库里有什么、知识库里有哪些、知识库有哪些、^知识库$"),
 )
 wiki_page_write = Tool(
     name="wiki_page_write",

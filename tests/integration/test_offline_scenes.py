@@ -1,0 +1,54 @@
+"""Scenes without a model over the whole gateway: a name that two have, a question given up, rights, a follower."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from config.demo import MP_MAIN_OPEN_ID
+from tests.stack import Stack, running_stack
+
+WECOM = "wecom-main"
+
+
+@pytest.fixture
+async def house(tmp_path: Path, valkey: str) -> AsyncIterator[Stack]:
+    async with running_stack(tmp_path, valkey, offline=True) as stack:
+        yield stack
+
+
+async def test_a_name_that_two_have_is_told_apart_in_words(house: Stack) -> None:
+    """CNF-09: besides 选 2, the account, 第二个 and the department answer; 算了 ends the question, a number after it is talk."""
+    for number, answer in enumerate(("zhangsan02", "第二个", "产品部的"), 1):
+        assert "有 2 位张三" in await house.ask(WECOM, "zhangsan", f"给张三发消息：第{number}条")
+        await house.say(WECOM, "zhangsan", answer)
+        assert "收件人：张三（zhangsan02）" in (await house.seen(WECOM, "zhangsan", f"内容：“第{number}条”"))["text"]
+        assert "已取消" in await house.ask(WECOM, "zhangsan", "取消")
+    assert "有 2 位张三" in await house.ask(WECOM, "zhangsan", "给张三发消息：再来")
+    assert await house.ask(WECOM, "zhangsan", "算了") == "好的，先不做了。"
+    assert "即将执行" not in await house.ask(WECOM, "zhangsan", "2")
+
+
+async def test_cancel_means_the_question_just_asked(house: Stack) -> None:
+    """取消 to 「什么时间？」 gives the question up; it tells nothing of an older proposal and touches none."""
+    await house.say(WECOM, "zhangsan", "建个待办：买水")
+    await house.seen(WECOM, "zhangsan", "标题：“买水”")
+    assert "什么时间" in await house.ask(WECOM, "zhangsan", "提醒我喝水")
+    assert (await house.ask(WECOM, "zhangsan", "取消")).startswith("好的，先不做了。\n另有 1 项等你确认：建待办：买水")
+    assert await house.ask(WECOM, "zhangsan", "取消") == "已取消，没有执行：建待办：买水"
+    assert "什么时间" in await house.ask(WECOM, "zhangsan", "提醒我喝水")
+    assert await house.ask(WECOM, "zhangsan", "取消") == "好的，先不做了。"
+
+
+async def test_rights_are_told_to_employees_only(house: Stack) -> None:
+    """N-12: an employee without the role hears so; a follower hears of no tool."""
+    told = [await house.ask(WECOM, "lisi", text) for text in ("查服务器状态", "查工单", "运行脚本 disk")]
+    assert told[0].endswith("你没有使用「查服务器状态」的权限，没有执行。")
+    assert all("的权限，没有执行。" in text for text in told)
+    for text in ("查服务器状态", "建个待办：买牛奶"):
+        answer = await house.ask("mp-main", MP_MAIN_OPEN_ID, text)
+        assert "权限" not in answer
+        assert "我在这里不能替你办事" in answer
+    assert (await house.ask("mp-main", MP_MAIN_OPEN_ID, "帮助")).startswith("你可以发这些命令：")
