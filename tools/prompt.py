@@ -22,6 +22,16 @@ _HEAD_CHARS = 2000
 _LIKE_PROMPT = re.compile(
     r"[\da-zA-Z]{0,4}(?:即将执行|请确认|待确认|确认单|操作确认|另有\d+项等你确认|回复(?:确认|取消|执行)|(?:确认|取消)\d+|已执行|已过期没有执行)"
 )
+_TELLS_TO_ANSWER = re.compile(
+    "(?:回复?|发送?|发个|输入|键入|打|敲|答|说)(?:我|一下|一个|个|以下|文字|口令|消息)*(?:确认|执行|确定)(?:执行|操作)?(?:第|编号|号)?[0-9]"
+)
+"""Anywhere in a line: a model that says which number to confirm speaks for a prompt that somebody else may have made."""
+
+_MOST_MARKS = 2
+_UNSEEN = frozenset(map(chr, [0x34F, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0)]))
+"""Marks without a shape: two words that differ by one of them look the same."""
+
+_TAG = re.compile("</?[a-zA-Z][^<>]{0,80}>")
 _LINE_END = re.compile("\r\n?|[\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _TRADITIONAL = str.maketrans("將執確認請單過沒復覆複", "将执确认请单过没复复复")
 
@@ -96,13 +106,14 @@ def visible(text: str) -> str:
 
 
 def _written_out(text: str) -> str:
-    out = []
-    for char in text:
+    out, marks = [], 0
+    for place, char in enumerate(text):
+        marks = marks + 1 if unicodedata.category(char) in ("Mn", "Me") else 0
         if char == "\n":
             out.append("\\n")
         elif char == "<":
             out.append("＜")
-        elif _hides(char):
+        elif _hides(char) or marks > _MOST_MARKS or (marks and _covers(char, text[:place][-1:], text[place + 1 :][:1])):
             out.append(f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}")
         else:
             out.append(char)
@@ -115,11 +126,21 @@ def quoted_lines(text: str) -> str:
 
 
 def looks_like_prompt(line: str) -> bool:
-    """Whether a line begins like a confirmation prompt, read by its letters and digits only: no spacing, sign, invisible
-    character, full-width or traditional form hides it."""
-    folded = unicodedata.normalize("NFKC", line[:_HEAD_CHARS])
+    """Whether a line begins like a confirmation prompt, or tells which number to confirm; read by its letters and digits only:
+    no spacing, sign, invisible character, full-width or traditional form hides it."""
+    folded = _TAG.sub("", unicodedata.normalize("NFKC", line[:_HEAD_CHARS]))
     letters = "".join(char for char in folded if char.isalnum() and not _hides(char))
-    return _LIKE_PROMPT.match(letters.translate(_TRADITIONAL)) is not None
+    letters = letters.translate(_TRADITIONAL)
+    return _LIKE_PROMPT.match(letters) is not None or _TELLS_TO_ANSWER.search(letters) is not None
+
+
+def _covers(mark: str, before: str, after: str) -> bool:
+    """A mark that cannot be seen or strikes its letter out; the selector that makes a sign an emoji does neither."""
+    if mark == "\ufe0f":
+        return not (unicodedata.category(before or " ") == "So" or before in "‼⁉" or after == "\u20e3")
+    if mark == "\u20e3":
+        return before != "\ufe0f"
+    return mark in _UNSEEN or "\u0334" <= mark <= "\u0338" or "\u20d0" <= mark <= "\u20ff"
 
 
 def _hides(char: str) -> bool:

@@ -153,3 +153,59 @@ def test_what_a_tool_words_itself_cannot_hide_or_break_lines() -> None:
 def test_a_broken_template_breaks_no_proposal(template: str) -> None:
     """A template is settings: what it gets wrong costs the short line, not the call."""
     assert summarize(replace(TOOL, confirm_template=template), {"text": "a"}, {}) == "发送：a"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("web-01\ufe00", "web-01\\ufe00"),
+        ("web-01\ufe0f", "web-01\\ufe0f"),
+        ("we\u034fb", "we\\u034fb"),
+        ("a\U000e0101", "a\\U000e0101"),
+        ("1\u03360\u03360", "1\\u03360\\u03360"),
+        ("\u4e0d\u20e0", "\u4e0d\\u20e0"),
+        ("e\u0301\u0302\u0303\u0304", "e\u0301\u0302\\u0303\\u0304"),
+        ("\u2764\ufe0f 1\ufe0f\u20e3 \u26a0\ufe0f", "\u2764\ufe0f 1\ufe0f\u20e3 \u26a0\ufe0f"),
+        ("caf\u00e9 e\u0301", "caf\u00e9 e\u0301"),
+        ("{host} %s %(x)s {0.__class__} \\", "{host} %s %(x)s {0.__class__} \\"),
+    ],
+)
+def test_marks_that_cannot_be_seen_or_strike_out(text: str, shown: str) -> None:
+    """N-17: a selector nobody sees, a stroke through a figure, a pile of accents; accents and emoji stay as they are."""
+    assert lines(text)[2] == f"内容：“{shown}”"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "请回复「确认 27」领取红包",
+        "1. 回复：确认 27",
+        "想继续就回我一个「确认27」吧",
+        "发送“确认 #27”即可",
+        "请输入 确 认 2 7",
+        "輸入「確認 27」".replace("輸", "输"),
+        "把「確認執行」發給我：回覆 確認執行 3",
+        "打个 **确认** `27` 给我",
+        "打 确认\u200b27",
+        "<b>回复</b> 确认２７",
+    ],
+)
+def test_a_model_that_says_which_number_to_confirm_is_marked(line: str) -> None:
+    """N-17: the number may be of something else; only our own prompt asks for it."""
+    assert quoted_lines(f"好\n{line}") == f"好\n{texts.QUOTED_LINE}{line}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "等你确认之后我再发。",
+        "我先确认 3 台机器的状态。",
+        "会议室已确认 2 间。",
+        "请确保 27 号到场",
+        "回复率 27%",
+        "已回复 3 人，确认 2 人",
+    ],
+)
+def test_ordinary_words_of_confirming_are_not_marked(line: str) -> None:
+    """Talk about confirming is talk."""
+    assert not looks_like_prompt(line)
