@@ -51,9 +51,8 @@ class Quirks:
         for one that was under way when an earlier one taught it."""
         text = str(body)[:4000].lower()
         if status == 404 and "conversation" in text:
-            gone = {key for key in request if "conversation" in key or "session" in key}
-            self.dropped |= gone  # SES-22: the conversation is gone; a new one begins
-            return bool(gone)
+            self.dropped |= {key for key in request if "conversation" in key or "session" in key}
+            return True  # SES-22: the conversation is gone, ours or one its backend kept; a new one begins
         if status not in (400, 415, 422, 500, 501):
             return False
         if "stream_options" in request and _STREAM_OPTIONS.search(text):

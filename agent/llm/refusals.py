@@ -79,7 +79,9 @@ def reason_of(status: int, text: str) -> Reason | None:
     if status == 413:
         return "too_long"
     found = next((reason for reason, sign in _SIGNS if sign.search(text)), None)
-    return "no_model" if found is None and status in (404, 405) else found
+    if status in (404, 405) and found is None and "conversation" not in text:
+        return "no_model"
+    return found
 
 
 def _kind(status: int) -> ErrorKind:

@@ -236,7 +236,7 @@ class Router:
             try:
                 return await self._try(route, messages, tools, own, log, reason)
             except ModelError as error:
-                if error.again and left:
+                if error.again and left and (error.again, reason) != ("conversation_gone", "conversation_gone"):
                     reason = error.again
                 elif error.kind == "bad_tool_json" and not repaired:
                     repaired, reason = True, "repair"
