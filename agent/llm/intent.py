@@ -103,10 +103,10 @@ def _outermost(named: Sequence[Scored]) -> list[Scored]:
 
 
 def _swallows(other: Scored, one: Scored) -> bool:
-    longer = weight(other.trigger or "") > weight(one.trigger or "")
+    more = weight(other.trigger or "") - weight(one.trigger or "")
     if other.span[0] == one.span[0]:
-        return longer and one.span[1] <= other.span[1]
-    return other.span[0] < one.span[0] < other.span[1] and (longer or one.span[1] > other.span[1])
+        return more > 0 and one.span[1] <= other.span[1]
+    return other.span[0] < one.span[0] < other.span[1] and (more >= 0 or one.span[1] > other.span[1])
 
 
 def _takes_the_rest(plain: str, first: Scored, named: Sequence[Scored]) -> bool:

@@ -19,7 +19,7 @@ from agent.llm.abilities import can_do, everyday_first, how_to
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import COVERAGE, Intent, find_intent, score
 from agent.llm.orders import numbers_in, orders_in
-from agent.llm.slot_text import CONTENT_NAMES, free_names
+from agent.llm.slot_text import CONTENT_NAMES, free_names, names_several
 from agent.llm.slots import (
     choices,
     fill,
@@ -43,7 +43,7 @@ from memory.moments import impossible_time, unknown_repeat, vague_time
 from memory.segment import Segmenter
 
 _DROP = re.compile(
-    r"(?:那|还是|先)*(?:算了|不用了?|不要了|没事了?|取消|退出|放弃|停|cancel|quit|(?:先)?[不别](?:用|要|想)?(?:再)?"
+    r"(?:那|还是|先|我[想要])*(?:算了|不用了?|不要了|没事了?|取消|退出|放弃|停|cancel|quit|(?:先)?[不别](?:用|要|想)?(?:再)?"
     r"(?:做|发|建|设|加|弄|查|写|提|提交|提醒|说|问|选|改|搞|管|删|运行|执行|通知)?(?:它|这个)?(?:了|啦))(?:吧|啦|了|谢谢)*",
     re.IGNORECASE,
 )
@@ -57,6 +57,9 @@ _HOW = re.compile(
     r"^(?:请问)?(?:我)?(?:怎么|怎样|如何)(?!样|回事|办|了|又|还|会|老|总)|(?:怎么|如何|怎样)(?:[用删建做弄改设取查写发]\S{0,4})?[呢啊呀]?$"
 )
 _WHAT_IS = re.compile(r"^(?:什么是|啥是|什么叫)|(?:是什么|是啥|有什么用|什么意思|是干什么的|是干嘛的)$")
+_LATER_CHANGE = re.compile(
+    r"(?:修改|更改|改|推迟|提前|延后|延期|挪|调整).{0,4}(?:提醒|待办)|(?:提醒|待办).{0,6}(?:改|推迟|提前|延后|延期|挪|调整)"
+)
 _RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
 _NOT_THIS = re.compile(
     r"^(?:我|你|请|先|以后|那|就|还是|麻烦|可)*(?:不要|别|不用|不必|不想|不想要|不需要|无需|不打算)(?:再|给我|帮我|帮|去)*"
@@ -139,6 +142,8 @@ class RuleModel:
     def _ordered(self, text: str, bare: str, offer: ToolOffer) -> ModelReply:
         """One order: the call, or what keeps it from being made."""
         timed = [name for name, schema in properties_of(offer).items() if is_time(name, schema)]
+        if names_several(bare, offer):
+            return self._say(texts.RULE_ONE_PERSON)
         rhythm = unknown_repeat(bare) if "repeat" in properties_of(offer) else None
         if rhythm is not None:
             return self._say(texts.RULE_REPEAT.format(said=rhythm))
@@ -174,7 +179,7 @@ class RuleModel:
             first, second = (tool.can_do for tool in intent.rivals)
             return self._say(texts.RULE_BOTH.format(first=first, second=second))
         decision = read_decision(text) if tools else None
-        if decision is not None and decision.kind == "edit":
+        if (decision is not None and decision.kind == "edit") or (tools and _LATER_CHANGE.search(bare)):
             return self._say(texts.RULE_NOTHING_TO_CHANGE)
         return self._say(can_do(tools))
 

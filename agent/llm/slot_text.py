@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.llm.base import ToolOffer
-from agent.llm.slot_schema import is_time, label
+from agent.llm.slot_schema import is_time, label, properties_of
 from agent.llm.slot_values import Filled, take
 from agent.llm.triggers import POLITE, find_trigger, trigger_pattern
 
@@ -20,7 +20,7 @@ _TAIL = re.compile(
     r"(?:[,，。、;；！!？?~\s]|(?<![网酒水])吧|[呢啊哈]|一下|谢谢你?|(?<![是目标的])的|(?<![纪摘重需主只])要|(?<![存现实])在)+$"
 )
 _MAKE = re.compile(
-    r"(?:新?建立?|创建|添加|新增|增加|加|设|设置|定|记|发|写|开|提交?|做成?|弄)(?:成|为|上)?(?:[一两几]?[个条项份张则篇]|个|一下)?(?:的)?"
+    r"(?:新?建立?|创建|添加|新增|增加|加|设[置定]?|定|记|发|写|开|提交?|做成?|弄)(?:成|为|上)?(?:[一两几]?[个条项份张则篇]|个|一下)?(?:的)?"
 )
 _QUOTED = re.compile(r"[「『“\"《]([^」』”\"》]{1,2000})[」』”\"》]")
 _PERSON_NAMES = frozenset({"to", "recipient", "receiver", "assignee", "user", "person"})
@@ -29,13 +29,20 @@ CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
 _SEARCH_NAMES = frozenset({"keyword", "query", "keywords", "search"})
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{1,31}|(?![我你他她它])[\u4e00-\u9fff]{2,4}?"
 _SAID = (
-    r"发(?:一?[个条])?(?:消息|信息|微信|通知|短信)(?:说|讲)?|留(?:个|一?条)?言|带(?:个|句)话|[说讲](?:一声|一下|句)?"
-    r"|(?:发|一下|一声)?(?=[:,，。\s]|$|[明后今昨下上会我你他她您这那把请让帮的要来去在不别没有快尽马已文项客周星早晚中收还0-9]"
+    r"发(?:一?[个条])?(?:消息|信息|微信|通知|短信)(?:说|讲)?|留(?:个|一?条)?言|带(?:个|句)话|[说讲](?:一?声|一下|一?句)?"
+    r"|(?:发|一下|一声)?(?=[:,，。\s]|$|[和跟明后今昨下上会我你他她您这那把请让帮的要来去在不别没有快尽马已文项客周星早晚中收还0-9]"
     r"|[一二三四五六七八九十]点)"
 )
 """What stands between a name and what is said: 说, 发消息, or nothing where a clause begins."""
 _PERSON = re.compile(
     rf"(?:转告|转达|告诉|通知|提醒|发消息给|发个消息给|发条消息给|发给|给|跟|和|@)\s*(?P<value>{_NAME})\s*(?:{_SAID})"
+)
+_SOMEBODY = re.compile(
+    rf"(?:转告|转达|告诉|通知|给|跟)\s*(?P<value>[他她]们?|大家|对方|别人|同事|所有人)\s*(?:{_SAID}|(?=[\u4e00-\u9fff]))"
+)
+_PEOPLE = re.compile(
+    r"(?:转告|转达|告诉|通知|发给|给|跟|和)\s*[\u4e00-\u9fff]{2,3}\s*(?:和|、|以及|跟)\s*(?![我你他她它])[\u4e00-\u9fff]{2,3}?"
+    rf"\s*(?:{_SAID})"
 )
 _NOBODY = frozenset({"同事", "别人", "他", "她", "人", "谁", "某人", "对方", "大家", "群里", "所有人"})
 """Words in a person's place that name nobody."""
@@ -53,7 +60,7 @@ _REMIND = re.compile(
 )
 _LOOK = re.compile(rf"(?:^|(?<=[\x00\x01])){POLITE}(?:查|看|搜|找|读|翻)(?:一下|一查|一看|查|看|下|找)?")
 _THANKS = re.compile(r"[,，。!！~\s]*(?:谢谢|多谢|拜托|辛苦|麻烦)(?:你|您|啦|了)*[。!！~\s]*$")
-_TIMED = re.compile(r"(?:截止(?:时间|日期|到)?|到期)?(?:[是为到在]|:|：)?\0+(?:之前|以前|前|以内|之内|内|截止)?")
+_TIMED = re.compile(r"(?:截止(?:时间|日期|到)?|到期)?(?:[是为到在]|:|：)?\0+(?:的?时候|之前|以前|前|以内|之内|内|截止)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +84,8 @@ def read_texts(said: Sentence, offer: ToolOffer, properties: Mapping[str, Mappin
     told_to = None
     for name in [one for one in free if one in _PERSON_NAMES]:
         who = _group(_PERSON, said)
-        told_to = None if who is None or who[0] in _NOBODY else who
-        take(filled, name, told_to)
+        told_to = _group(_SOMEBODY, said) if who is None or who[0] in _NOBODY else who
+        take(filled, name, None if told_to is not who else who)
     for name in [one for one in free if one in _SEARCH_NAMES]:
         take(filled, name, next((found for one in _SEARCHED if (found := _group(one, said)) is not None), None))
     for name in [one for one in free if one not in filled.values]:
@@ -100,6 +107,11 @@ def read_texts(said: Sentence, offer: ToolOffer, properties: Mapping[str, Mappin
         return
     labels = [label(name, schema) for name, schema in properties.items() if name in filled.values]
     _put(filled, title or content or "", _rest(said, filled.spans, offer, labels))
+
+
+def names_several(text: str, offer: ToolOffer) -> bool:
+    """Whether a sentence gives several people where the tool takes one: 发消息给张三和李四."""
+    return bool(_PERSON_NAMES & set(properties_of(offer))) and _PEOPLE.search(text) is not None
 
 
 def free_names(properties: Mapping[str, Mapping[str, Any]]) -> list[str]:

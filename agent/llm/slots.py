@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 
+_MOST_BESIDE = 10
+"""More words beside a time, and the sentence speaks of something else than when: 给李四说一下明天的会取消."""
 _YES = re.compile(r"^(?:是|要|需要|开|打开|对|true|yes)")
 _NO = re.compile(r"^(?:不|否|别|无需|关|false|no)")
 
@@ -87,7 +89,9 @@ def _read_times(
 def _belongs_to_words(plain: str, span: tuple[int, int], spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a time describes what is spoken of, and so stays a part of the words: 9点的会议."""
     after = plain[span[1] :]
-    return re.match("的(?!时候|提醒)[\u4e00-\u9fff]", after) is not None and not any(start == span[1] + 1 for start, _ in spans)
+    return re.match("的(?!时候|提醒|闹钟|待办)[\u4e00-\u9fff]", after) is not None and not any(
+        start == span[1] + 1 for start, _ in spans
+    )
 
 
 def fill_answer(text: str, name: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -178,7 +182,8 @@ def read_answer(text: str, name: str, schema: Mapping[str, Any], now: datetime) 
         return read_choice(plain, list(schema["enum"]), choices(schema)) if found is None else found[0]
     if is_time(name, schema):
         moment = find_moment(plain, now)
-        return None if moment is None else stamp(moment.at, schema)
+        beside = len(plain) - sum(end - start for start, end in moment.spans) if moment is not None else 0
+        return None if moment is None or beside > _MOST_BESIDE else stamp(moment.at, schema)
     if schema.get("type") == "boolean":
         return True if _YES.match(plain) else False if _NO.match(plain) else None
     if schema.get("type") in ("integer", "number") or schema.get("pattern"):

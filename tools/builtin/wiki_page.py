@@ -134,7 +134,8 @@ wiki_page_read = Tool(
     labels={"title": "标题"},
     examples=("看一下知识库里的《上线流程》",),
     triggers=phrases(
-        "查知识库页面、知识库页面、打开知识库页面、知识库里、知识库 查、查知识库、看知识库、看页面、打开页面、查文档、看文档、查 文档、看 文档"
+        "查知识库页面、知识库页面、打开知识库页面、知识库里、知识库 查、查知识库、看知识库、看页面、打开页面、查文档、"
+        "看文档、查 文档、看 文档"
     ),
 )
 wiki_page_list = Tool(
@@ -144,7 +145,10 @@ wiki_page_list = Tool(
     parameters={"type": "object", "properties": {}, "additionalProperties": False},
     run=_list,
     examples=("知识库有哪些页面",),
-    triggers=phrases("知识库目录、有哪些页面、有哪些文档、文档列表、页面列表、知识库有什么、知识库里有什么、知识库里有哪些、知识库有哪些、^知识库$"),
+    triggers=phrases(
+        "知识库目录、有哪些页面、有哪些文档、文档列表、页面列表、知识库有什么、知识库里有什么、知识库里有哪些、"
+        "知识库有哪些、^知识库$"
+    ),
 )
 wiki_page_write = Tool(
     name="wiki_page_write",
@@ -159,7 +163,7 @@ wiki_page_write = Tool(
                 "type": "string",
                 "enum": ["create", "update", "append"],
                 "title": "方式",
-                "description": "create=新建/创建/写一篇 update=更新/替换/改为/改成 append=追加/补充",
+                "description": "create=新建/创建/写一篇/写一页 update=更新/替换/改为/改成 append=追加/补充",
             },
         },
         "required": ["title", "content", "mode"],
@@ -173,8 +177,8 @@ wiki_page_write = Tool(
     labels={"title": "标题", "content": "内容", "mode": "方式"},
     examples=("新建页面“值班表”，内容是：周一张三",),
     triggers=phrases(
-        "新建页面、建 页面、写页面、写 页面、更新页面、改页面、追加 页面、写文档、写 文档、新建文档、"
-        "更新文档、写知识库页面、写进知识库、写到知识库、记到知识库、末尾追加、追加到、》 追加、》更新为、"
-        "》改为、》改成、》替换为"
+        "新建页面、知识库里写、知识库写、知识库里建、建 页面、写页面、写 页面、更新页面、改页面、追加 页面、写文档、"
+        "写 文档、新建文档、更新文档、写知识库页面、写进知识库、写到知识库、记到知识库、末尾追加、追加到、》 追加、"
+        "》更新为、》改为、》改成、》替换为"
     ),
 )
