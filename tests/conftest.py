@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -15,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scripts.bench.postgres import NoPostgres, Postgres
 
 _START_S = 20.0
 
@@ -50,47 +49,22 @@ def valkey(valkey_socket: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[tuple[Path, int]]:
-    """The folder of PostgreSQL's programs and the loopback port of this session's server (user postgres, trust)."""
-    programs = _postgres_programs()
-    if programs is None:
-        pytest.skip("no PostgreSQL on this machine (initdb not found on PATH or in /usr/lib/postgresql)")
-    who = _plain_user()
-    if who is None:
-        pytest.skip("PostgreSQL refuses to run as root and there is no user postgres or nobody here")
-    folder = Path(tempfile.mkdtemp(prefix="yzp"))
-    process: subprocess.Popen[bytes] | None = None
+def postgres_server() -> Iterator[Postgres]:
+    """A PostgreSQL server of this test session, without syncing its disk."""
     try:
-        if who:
-            os.chown(folder, who["user"], who["group"])
-        init = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
-        init += ["--locale=C", "--no-sync"]
-        made = subprocess.run(init, capture_output=True, cwd="/", **who)
-        if made.returncode != 0:
-            pytest.skip(f"initdb failed: {made.stderr.decode(errors='replace')[-200:]}")
-        port = _free_port()
-        command = [str(programs / "postgres"), "-D", str(folder / "data"), "-h", "127.0.0.1", "-p", str(port)]
-        command += ["-k", str(folder), "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=60"]
-        process = subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **who)
-        _wait(lambda: _postgres_ready(programs, port), process, "PostgreSQL")
-        yield programs, port
-    finally:
-        if process is not None:
-            _stop(process, signal.SIGINT)  # PostgreSQL's fast shutdown: does not wait for clients
-        shutil.rmtree(folder, ignore_errors=True)
+        server = Postgres("max_connections=60", sync=False)
+    except NoPostgres as reason:
+        pytest.skip(str(reason))
+    with server:
+        yield server
 
 
 @pytest.fixture
-def postgres_url(postgres_server: tuple[Path, int]) -> Iterator[str]:
+def postgres_url(postgres_server: Postgres) -> Iterator[str]:
     """The URL of a fresh, empty PostgreSQL database, dropped after the test."""
-    programs, port = postgres_server
     name = f"t{time.monotonic_ns():x}"
-    where = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
-    subprocess.run([str(programs / "createdb"), *where, name], check=True, capture_output=True)
-    try:
-        yield f"postgresql://postgres@127.0.0.1:{port}/{name}"
-    finally:
-        subprocess.run([str(programs / "dropdb"), *where, "--force", "--if-exists", name], check=False, capture_output=True)
+    yield postgres_server.create(name)
+    postgres_server.drop(name)
 
 
 def valkey_binary() -> Path | None:
@@ -104,41 +78,9 @@ def valkey_binary() -> Path | None:
         return Path(found) if found else None
 
 
-def _postgres_programs() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3].split(".")[0]))
-    if found:
-        return found[-1].parent
-    on_path = shutil.which("initdb")
-    return Path(on_path).resolve().parent if on_path else None
-
-
-def _plain_user() -> dict[str, Any] | None:
-    """Arguments for subprocess that leave root; empty when we are nobody special; None when it cannot be done."""
-    if os.geteuid() != 0:
-        return {}
-    for name in ("postgres", "nobody"):
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-    return None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _accepts(family: socket.AddressFamily, address: Any) -> bool:
     with socket.socket(family) as probe:
         return probe.connect_ex(address) == 0
-
-
-def _postgres_ready(programs: Path, port: int) -> bool:
-    check = subprocess.run([str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)], check=False)
-    return check.returncode == 0
 
 
 def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str) -> None:
@@ -151,8 +93,8 @@ def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str
         time.sleep(0.05)
 
 
-def _stop(process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGTERM) -> None:
-    process.send_signal(how)
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
     try:
         process.wait(10)
     except subprocess.TimeoutExpired:

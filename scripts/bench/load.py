@@ -58,9 +58,10 @@ class _Connection(asyncio.Protocol):
         self._run.answered(self, f"{head[9:12].decode()} {rest[: min(length, 16)].decode('utf-8', 'replace')}", self._due)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
         if self.busy:
             self.busy = False
-            self._run.answered(self, "closed", self._due)
+            self._run.unanswered(self._due)
         self._run.lost(self)
 
     def close(self) -> None:
@@ -80,20 +81,41 @@ class _Run:
         self.done = asyncio.Event()
         self.begun = 0.0
         self.closing = False
+        self._again: set[asyncio.Task[None]] = set()
 
     def answered(self, connection: _Connection, answer: str, due: float) -> None:
+        self.free.append(connection)
+        self._ended(answer, due)
+
+    def unanswered(self, due: float) -> None:
+        """The server hung up on a request."""
+        self._ended("closed", due)
+
+    def _ended(self, answer: str, due: float) -> None:
         self.result.latencies_ms.append((time.perf_counter() - due) * 1000)
         self.result.answers[answer] += 1
-        self.free.append(connection)
         if self.rate is None:
             self.send_due()
         if len(self.result.latencies_ms) >= len(self.requests):
             self.done.set()
 
     def lost(self, connection: _Connection) -> None:
+        self.free = [other for other in self.free if other is not connection]
         if not self.closing:
-            self.free = [other for other in self.free if other is not connection]
-            asyncio.get_running_loop().create_task(self.connect(connection.port))
+            task = asyncio.get_running_loop().create_task(self._connect_again(connection.port))
+            self._again.add(task)
+            task.add_done_callback(self._again.discard)
+
+    async def _connect_again(self, port: int) -> None:
+        while not self.closing:
+            try:
+                await self.connect(port)
+            except OSError:
+                await asyncio.sleep(0.05)
+                continue
+            if self.rate is None:
+                self.send_due()
+            return
 
     def send_due(self) -> None:
         now = time.perf_counter()
@@ -103,6 +125,15 @@ class _Run:
                 return
             self.free.pop().send(self.requests[self.next], due)
             self.next += 1
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        self.closing = True
+        for task in self._again:
+            task.cancel()
+        await asyncio.gather(*self._again, return_exceptions=True)
+        for connection in self.connections:
+            connection.close()
 
     async def connect(self, port: int) -> None:
         loop = asyncio.get_running_loop()
@@ -130,9 +161,7 @@ async def send_all(
     except TimeoutError:
         run.result.answers["not answered in time"] = len(requests) - len(run.result.latencies_ms)
     run.result.seconds = time.perf_counter() - run.begun
-    run.closing = True
-    for connection in run.connections:
-        connection.close()
+    await run.close()
     return run.result
 
 

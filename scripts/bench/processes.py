@@ -41,10 +41,10 @@ class Running:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, grace_s: float = 12.0) -> None:
-        """SIGTERM, then SIGKILL for who does not go."""
+    def stop(self, grace_s: float = 12.0, how: signal.Signals = signal.SIGTERM) -> None:
+        """Ask it to end, then SIGKILL for who does not go."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(how)
             try:
                 self.process.wait(grace_s)
             except subprocess.TimeoutExpired:

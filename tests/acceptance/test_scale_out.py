@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from config.demo import demo_tenant, simulator_accounts
+from scripts.bench.postgres import Postgres
 from scripts.bench.processes import Running, answers, free_port, start, wait_until, yizhan
 
 from .conftest import Demo
@@ -60,13 +60,10 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def database_url(postgres_server: tuple[Path, int]) -> Iterator[str]:
+def database_url(postgres_server: Postgres) -> Iterator[str]:
     """A fresh database for this module."""
-    programs, port = postgres_server
-    where = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
-    subprocess.run([str(programs / "createdb"), *where, "scale_out"], check=True, capture_output=True)
-    yield f"postgresql://postgres@127.0.0.1:{port}/scale_out"
-    subprocess.run([str(programs / "dropdb"), *where, "--force", "scale_out"], check=False, capture_output=True)
+    yield postgres_server.create("scale_out")
+    postgres_server.drop("scale_out")
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
-import shutil
 import signal
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from config.database import open_database
 from config.errors import DatabaseBusy
-from tests.conftest import _free_port, _plain_user, _postgres_ready, _wait
+from scripts.bench.postgres import NoPostgres, Postgres
 
 
 def _run(statement: str) -> Callable[[Connection], Any]:
@@ -57,54 +51,21 @@ async def test_a_wrong_statement_is_nobodys_trouble_but_ours(postgres_url: str) 
         await database.close()
 
 
-class Server:
-    """A PostgreSQL of this test, to be stopped and started."""
-
-    def __init__(self, programs: Path, folder: Path, who: dict[str, Any]) -> None:
-        self.port = _free_port()
-        self._programs, self._who = programs, who
-        command = [str(programs / "postgres"), "-D", str(folder / "data"), "-h", "127.0.0.1", "-p", str(self.port)]
-        self._command = [*command, "-k", str(folder), "-c", "fsync=off", "-c", "max_connections=12"]
-        self.start()
-
-    def start(self) -> None:
-        """Start, without waiting until it takes connections."""
-        self.process = subprocess.Popen(self._command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._who)
-
-    def stop(self, how: signal.Signals) -> None:
-        """End it."""
-        self.process.send_signal(how)
-        self.process.wait(10)
-
-    def ready(self) -> bool:
-        """Whether it takes connections."""
-        return _postgres_ready(self._programs, self.port)
-
-
 @pytest.fixture
-def server(postgres_server: tuple[Path, int]) -> Iterator[Server]:
-    programs, _ = postgres_server
-    who = _plain_user() or {}
-    folder = Path(tempfile.mkdtemp(prefix="yzp"))
-    if who:
-        os.chown(folder, pwd.getpwuid(who["user"]).pw_uid, who["group"])
-    init = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-    subprocess.run([*init, "--locale=C"], check=True, capture_output=True, cwd="/", **who)
-    running = Server(programs, folder, who)
+def server() -> Iterator[Postgres]:
+    """A PostgreSQL of this test, to be stopped and started; it takes fewer connections than are wanted."""
     try:
-        _wait(running.ready, running.process, "PostgreSQL")
-        yield running
-    finally:
-        if running.process.poll() is None:
-            running.stop(signal.SIGINT)
-        shutil.rmtree(folder, ignore_errors=True)
+        own = Postgres("max_connections=12", sync=False)
+    except NoPostgres as reason:
+        pytest.skip(str(reason))
+    with own:
+        yield own
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-async def test_every_failure_of_a_server_that_stops_and_starts_is_typed(server: Server, how: signal.Signals) -> None:
+async def test_every_failure_of_a_server_that_stops_and_starts_is_typed(server: Postgres, how: signal.Signals) -> None:
     """Refused, cut off, starting up, too many connections: all of it DatabaseBusy, and afterwards writes go through."""
-    url = f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
-    databases = [open_database(url), open_database(url)]  # together they want more connections than there are
+    databases = [open_database(server.url), open_database(server.url)]  # together they want more connections than there are
     raw: list[Exception] = []
     busy, running = 0, True
 
@@ -124,7 +85,6 @@ async def test_every_failure_of_a_server_that_stops_and_starts_is_typed(server: 
     try:
         await asyncio.to_thread(server.stop, how)
         await asyncio.to_thread(server.start)
-        await asyncio.to_thread(_wait, server.ready, server.process, "PostgreSQL")
         running = False
         await asyncio.gather(*writers)
         assert raw == []
