@@ -127,7 +127,7 @@ class RuleModel:
         """The answer to somebody who speaks about a thing, or refuses it, instead of ordering it; else None."""
         if _HOW.search(bare) or _WHAT_IS.search(bare):
             meant = intent.best if intent.named else self._about(_WHAT_IS.sub("", bare), tools)
-            return self._say(how_to(meant) if meant is not None else can_do(tools, unsure=not _HOW.search(bare)))
+            return self._say(how_to(meant) if meant is not None else can_do(tools))
         if intent.best is None or not intent.best.writes:
             return None
         if _NOT_THIS.match(bare):

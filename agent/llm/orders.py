@@ -14,8 +14,8 @@ from agent.llm.slot_text import CONTENT_NAMES
 from memory.numbers import INTEGER, parse_number
 from memory.segment import Segmenter
 
-_STRONG = r"[;；\n]+\s*|[。!！]\s*(?=\S)|[,，、\s]*(?:另外|还有|顺便)[,，\s]*"
-_WEAK = r"[,，、\s]*(?:然后|接着|并且|同时)[,，\s]*|[,，;；。\s]再(?!说|见|生|次)"
+_STRONG = r"[;；\n]+\s*|[。!！]\s*(?=\S)|[,，、\s]{0,3}(?:另外|还有|顺便)[,，\s]{0,3}"
+_WEAK = r"[,，、\s]{0,3}(?:然后|接着|并且|同时)[,，\s]{0,3}|[,，;；。\s]再(?!说|见|生|次)"
 _ANY = re.compile(f"({_STRONG}|{_WEAK})")
 _COLON = re.compile(r"(?<![\dA-Za-z])[:：]")
 _NUMBERS = re.compile(

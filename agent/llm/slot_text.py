@@ -10,7 +10,7 @@ from typing import Any
 from agent.llm.base import ToolOffer
 from agent.llm.slot_schema import is_time, label, properties_of
 from agent.llm.slot_values import Filled, take
-from agent.llm.triggers import POLITE, find_trigger, trigger_pattern
+from agent.llm.triggers import POLITE, find_trigger, search_trigger
 
 _HEAD = re.compile(rf"^(?:{POLITE}(?:我?想|我要|来(?!访|电|宾|源|信|年|料|稿|历)|记得|记一下|[、:。]|\s))+|^{POLITE}")
 _LEFT_OVER = re.compile(
@@ -51,6 +51,8 @@ _SEARCHED = (
     re.compile(r"搜索?(?:一下)?\s*(?P<value>[^\s，,。的?？]{1,100})"),
 )
 _COLON = re.compile(r"(?<![\dA-Za-z])[::]\s*|(?<=[A-Za-z])[::](?!//)\s*")
+_HEAD_CHARS = 14
+"""So far behind the order its colon may stand."""
 _ASKED = re.compile(r"^(?:请问)?(?:你)?(?:能|可以|可不可以|可否|麻烦)")
 _EMPTY_WORDS = re.compile(
     rf"别忘了?|千万|都|(?:之?前|以?内)?(?:要|得|必须)?(?:完成|搞定|做完|做好|提交|交|弄完)?|{_MAKE.pattern}|每|的|里|中|上|到|[一两几]?[个条项份张则篇]"
@@ -59,7 +61,7 @@ _REMIND = re.compile(
     r"(?:到时候?|届时|记得)?(?:提醒|叫|通知)(?:一下)?我(?:一下)?|(?<=[\x00\x01])(?:提醒|叫)(?=[,，。\s]|$)|提醒(?=\0)"
 )
 _LOOK = re.compile(rf"(?:^|(?<=[\x00\x01])){POLITE}(?:查|看|搜|找|读|翻)(?:一下|一查|一看|查|看|下|找)?")
-_THANKS = re.compile(r"[,，。!！~\s]*(?:谢谢|多谢|拜托|辛苦|麻烦)(?:你|您|啦|了)*[。!！~\s]*$")
+_THANKS = re.compile(r"[,，。!！~\s]{0,4}(?:谢谢|多谢|拜托|辛苦|麻烦)(?:你|您|啦|了)*[。!！~\s]*$")
 _TIMED = re.compile(r"(?:截止(?:时间|日期|到)?|到期)?(?:[是为到在]|:|：)?\0+(?:的?时候|之前|以前|前|以内|之内|内|截止)?")
 
 
@@ -100,7 +102,8 @@ def read_texts(said: Sentence, offer: ToolOffer, properties: Mapping[str, Mappin
         _put(filled, content or "", unquote(words))  # what is told to somebody is told word for word
         return
     quoted = _QUOTED.search(said.typed)
-    if quoted:
+    colon = _order_colon(said, offer)
+    if quoted and (colon is None or quoted.start() < colon or (title is not None and content is not None)):
         _put(filled, title or content or "", quoted[1])
         if title is not None and content is not None:
             _put(filled, content, _after_colon(said, quoted.end(), filled.spans))
@@ -172,11 +175,10 @@ def _rest(said: Sentence, spans: Sequence[tuple[int, int]], offer: ToolOffer, la
     """The sentence without times (\\0) and what only says what to do (\\1): 把web-01的内存告警建一个待办，明天提醒我 →
     web-01的内存告警. What follows the order's colon is taken as it is, but for its times.
     """
-    triggers = [*offer.triggers, *([offer.title] if offer.title else [])]
-    trigger, span = find_trigger(said.plain.lower(), triggers)
-    colon = _COLON.search(said.plain, max(span[1], 0))
-    if colon is not None and colon.start() - max(span[1], 0) <= 14 and said.plain[colon.end() :].strip():
-        return without_times(said.without(spans).typed[colon.end() :])
+    colon = _order_colon(said, offer)
+    if colon is not None:
+        return unquote(without_times(said.without(spans).typed[colon:]))
+    trigger, span = find_trigger(said.plain.lower(), _triggers(offer))
     words = _word_spans(said.plain, trigger) if trigger else []
     taken = re.match(rf"{POLITE}([把将])[^,，。;；]*$", said.plain[: span[0]]) if trigger else None
     words += [taken.span(1)] if taken is not None else []  # 把 belongs to the order, not to what is ordered
@@ -189,6 +191,19 @@ def _rest(said: Sentence, spans: Sequence[tuple[int, int]], offer: ToolOffer, la
     text = _TIMED.sub("\1", text)
     text = text if offer.writes else _LOOK.sub("", text)
     return _joined(_THANKS.sub("", text))
+
+
+def _triggers(offer: ToolOffer) -> list[str]:
+    return [*offer.triggers, *([offer.title] if offer.title else [])]
+
+
+def _order_colon(said: Sentence, offer: ToolOffer) -> int | None:
+    """Where the content begins that a colon sets apart from the order (建个待办：…); None when none does."""
+    end = max(find_trigger(said.plain.lower(), _triggers(offer))[1][1], 0)
+    colon = _COLON.search(said.plain, end)
+    if colon is None or colon.start() - end > _HEAD_CHARS or not said.plain[colon.end() :].strip():
+        return None
+    return colon.end()
 
 
 def _joined(text: str) -> str:
@@ -205,7 +220,7 @@ def _joined(text: str) -> str:
 
 def _word_spans(plain: str, trigger: str) -> list[tuple[int, int]]:
     """Where the words of a trigger stand, without what stands between them."""
-    match = trigger_pattern(trigger).search(plain.lower())
+    match = search_trigger(trigger, plain.lower())
     if match is None:
         return []
     return [match.span(number) for number in range(2, len(match.groups()) + 1)]

@@ -12,6 +12,7 @@ POLITE = (
     r"|我想要?|我要|我还要|你(?!们|好)|您|快(?!递|照|报)|先(?!进|生|锋|例)|再(?!生|见|版|婚)|那(?!些|个)|就|现在|顺便|另外|还有|然后|同时|接着|嗯|哦|好的?(?=[,\s])|[,\s])*"
 )
 """What may stand before an order without changing it."""
+_POLITE = re.compile(POLITE)
 _BETWEEN = r"[\d\s#号第个条项件一二三四五六七八九十两]{0,5}"
 _GAP = r"(?:(?![好完过了]|(?<=[建加设删记提开])的)(?:[^，,。;；:：]{1,8}?|\s*[a-z0-9_.@-]{1,32}\s*))??"
 _NOUNS = {"待办": r"(?:待办(?:事项|任务)?|代办(?:事项)?|to[\s-]?dos?)"}
@@ -28,20 +29,27 @@ def trigger_pattern(trigger: str) -> re.Pattern[str]:
     end: the message ends there; ``!我``: these must not follow here (each ``!`` one character).
     """
     plain = unicodedata.normalize("NFKC", trigger).lower().strip()
-    start = rf"^{POLITE}" if plain.startswith("^") else ""
     end = r"[\s。.!~吧啊呀呢吗?]*$" if plain.endswith("$") else ""
     parts = []
     for part in plain.removeprefix("^").removesuffix("$").split():
         bans = "".join(rf"(?!{re.escape(char)})" for char in re.findall("!(.)", part))
         parts.append(f"({_spaced(re.sub('!.', '', part))})" + bans)
-    return re.compile(f"{start}(?P<named>{_GAP.join(parts)}){end}")
+    return re.compile(f"(?P<named>{_GAP.join(parts)}){end}")
+
+
+def search_trigger(trigger: str, plain: str) -> re.Match[str] | None:
+    """Where a trigger stands in an NFKC lower-case text; its first group is the whole of it, each further one a word."""
+    if trigger.startswith("^"):
+        polite = _POLITE.match(plain)
+        return trigger_pattern(trigger).match(plain, polite.end() if polite is not None else 0)
+    return trigger_pattern(trigger).search(plain)
 
 
 def find_trigger(plain: str, triggers: Sequence[str]) -> tuple[str | None, tuple[int, int]]:
     """The trigger that takes up most of the text, and where it stands."""
     best: tuple[str | None, tuple[int, int]] = (None, (-1, -1))
     for trigger in triggers:
-        match = trigger_pattern(trigger).search(plain)
+        match = search_trigger(trigger, plain)
         if match and weight(trigger) > (weight(best[0]) if best[0] else 0):
             best = (trigger, match.span("named"))
     return best
