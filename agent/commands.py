@@ -15,6 +15,7 @@ from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
 from agent.services import AgentServices
 from agent.undo import undo_text
+from memory.keys import person_key
 
 CommandName = Literal[
     "help", "status", "new_session", "stop", "pull", "retry", "doctor", "tools", "pending", "reissue", "choose", "undo"
@@ -110,7 +111,7 @@ async def answer_fast(
 
 async def _stop(services: AgentServices, where: Conversation) -> str:
     """停止: turns and jobs are asked to end; a confirmed action is called back, unless somebody has begun it already."""
-    actions = await services.confirm.stop(where.tenant_id, where.conversation_id, where.user_id)
+    actions = await services.confirm.stop(where.tenant_id, where.conversation_id, person_key(where.id_type, where.user_id))
     count = await services.ops.stop(where)
     lines = [texts.STOP_DONE.format(count=count)] if count else []
     return "\n".join([*lines, *actions]) or texts.STOP_NOTHING

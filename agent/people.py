@@ -11,4 +11,4 @@ def is_operator(settings: Settings, message: InboundMessage) -> bool:
     tenant = settings.tenant(message.tenant_id)
     if tenant is None or message.subject_kind != "user":
         return False
-    return any(person.account == message.account_id and person.user == message.user_id for person in tenant.operators)
+    return any(person.is_member(message.account_id, message.user_id) for person in tenant.operators)

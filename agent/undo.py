@@ -8,6 +8,7 @@ from agent import texts
 from agent.protocol import Conversation
 from agent.services import AgentServices
 from config.columns import table_of
+from memory.keys import person_key
 from tools.models import PendingAction
 
 _ACTION = table_of(PendingAction)
@@ -25,7 +26,7 @@ async def undo_text(services: AgentServices, where: Conversation) -> str:
             .where(
                 _ACTION.c.tenant_id == where.tenant_id,
                 _ACTION.c.conversation_id == where.conversation_id,
-                _ACTION.c.requester_id == where.user_id,
+                _ACTION.c.requester_id == person_key(where.id_type, where.user_id),
                 _ACTION.c.status.not_in(_NOT_YET),
                 _ACTION.c.number > 0,  # a question with numbered answers is none
                 _ACTION.c.created_at_ms >= services.clock.now_ms() - _SINCE_MS,

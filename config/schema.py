@@ -118,6 +118,10 @@ class Person(Section):
     account: str
     user: str
 
+    def is_member(self, account_id: str, user_id: str) -> bool:
+        """Whether this names the WeCom member with this id, which WeCom spells in upper or lower case alike."""
+        return self.account == account_id and self.user.lower() == user_id.lower()
+
 
 class Robot(Section):
     """A group robot: its webhook URL is a secret (the key is in it)."""

@@ -85,7 +85,7 @@ class Executor:
         def decide(connection: Connection) -> bool:
             now = self._clock.shared_ms(connection)
             values = {"decided_by": user_id, "decided_via": "cli", "decided_at_ms": now}
-            mine = (ACTIONS.c.id == action_id) & (ACTIONS.c.requester_id == user_id) & is_current(now)
+            mine = (ACTIONS.c.id == action_id) & (ACTIONS.c.requester_id.in_((user_id, user_id.lower()))) & is_current(now)
             statement = update(ACTIONS).where(mine, ACTIONS.c.status == "pending")
             statement = statement.values(status="confirmed" if agreed else "rejected", **values)
             return connection.execute(statement).rowcount == 1

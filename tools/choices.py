@@ -137,7 +137,7 @@ def _waiting(connection: Connection, actor: Actor, now_ms: int, for_ms: int) -> 
         .where(
             ACTIONS.c.tenant_id == actor.tenant_id,
             ACTIONS.c.conversation_id == actor.conversation_id,
-            ACTIONS.c.requester_id == actor.user_id,
+            ACTIONS.c.requester_id == actor.person,
             ACTIONS.c.status == "choice",
             ACTIONS.c.expires_at_ms > now_ms,
             ACTIONS.c.created_at_ms >= now_ms - for_ms,

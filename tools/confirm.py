@@ -109,16 +109,16 @@ class Confirmations:
         tool, arguments = found
         context = self._contexts.of(_place(actor), inbound_seq=actor.inbound_seq)
         outcome = await self._registry.call(context, tool, arguments)
-        ending = [lambda c: choices.close(c, actor.conversation_id, actor.user_id), *outcome.writes]
+        ending = [lambda c: choices.close(c, actor.conversation_id, actor.person), *outcome.writes]
         return _proposed(outcome, tuple(ending))
 
-    async def stop(self, tenant_id: str, conversation_id: str, user_id: str) -> list[str]:
+    async def stop(self, tenant_id: str, conversation_id: str, person: str) -> list[str]:
         """停止: this person's confirmed actions that nobody has begun end here; what to say of each, and of those that run."""
 
         def end(connection: Connection) -> list[str]:
             mine = (ACTIONS.c.tenant_id == tenant_id, ACTIONS.c.conversation_id == conversation_id)
             running = ACTIONS.c.status.in_(("confirmed", "executing"))
-            rows = connection.execute(select(ACTIONS).where(*mine, running, ACTIONS.c.requester_id == user_id)).all()
+            rows = connection.execute(select(ACTIONS).where(*mine, running, ACTIONS.c.requester_id == person)).all()
             values = {"status": "rejected", "decided_via": "stop", "finished_at_ms": self._clock.now_ms()}
             ended = {row.id: move_action(connection, row.id, ("confirmed",), values) for row in rows}
             return [(texts.REJECTED if ended[row.id] else texts.STOP_TOO_LATE).format(summary=row.summary) for row in rows]
@@ -134,7 +134,7 @@ class Confirmations:
             return Answer(outcome="none")
         if number > 0:
             return await self.choose(actor, number, bare=True)
-        ending = (lambda c: choices.close(c, actor.conversation_id, actor.user_id),)
+        ending = (lambda c: choices.close(c, actor.conversation_id, actor.person),)
         return Answer(texts.CHOICE_DROPPED, outcome="asked", publish=ending)
 
     def withdraw_undelivered(self, connection: Connection, action_id: str) -> bool:

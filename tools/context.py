@@ -11,6 +11,7 @@ from config.database import Database
 from config.errors import NotFound
 from config.ports import Outbox
 from config.schema import Settings
+from memory.keys import person_key
 from tools.base import Capability, ToolContext
 from tools.policy import roles_of
 from tools.ports import NoPlatform, Platform
@@ -59,7 +60,7 @@ class Contexts:
             account_id=place.account_id,
             conversation_id=place.conversation_id,
             session_id=place.session_id,
-            user_id=place.user_id,
+            user_id=person_key(place.id_type, place.user_id),
             id_type=place.id_type,
             subject_kind=kind,
             roles=roles_of(self.settings, tenant, place.account_id, place.user_id, kind),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from memory.keys import person_key
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:
@@ -26,6 +28,11 @@ class Actor:
     received_at_ms: int
     menu_item_id: str | None = None
     inbound_seq: int | None = None
+
+    @property
+    def person(self) -> str:
+        """The id as it is compared."""
+        return person_key(self.id_type, self.user_id)
 
 
 class Decision(Protocol):

@@ -256,7 +256,7 @@ class Decisions:
                 ACTIONS.c.status == "pending",
                 ACTIONS.c.args_digest == row.args_digest,
                 is_current(now),
-                ACTIONS.c.requester_id == actor.user_id,
+                ACTIONS.c.requester_id == actor.person,
                 ACTIONS.c.account_id == actor.account_id,
             )
             .values(
@@ -283,7 +283,7 @@ class Decisions:
 
 
 def _is_requester(row: Action, actor: Actor) -> bool:
-    return bool(row.requester_id == actor.user_id and row.account_id == actor.account_id)
+    return bool(row.requester_id == actor.person and row.account_id == actor.account_id)
 
 
 def _choose(waiting: list[OpenAction], template: str, decision: Decision) -> Answer:

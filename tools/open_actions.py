@@ -61,7 +61,7 @@ def _mine(actor: Actor) -> tuple[Any, ...]:
     return (
         ACTIONS.c.tenant_id == actor.tenant_id,
         ACTIONS.c.conversation_id == actor.conversation_id,
-        ACTIONS.c.requester_id == actor.user_id,
+        ACTIONS.c.requester_id == actor.person,
         ACTIONS.c.status.not_in(("draft", "choice")),
         ACTIONS.c.number > 0,
     )

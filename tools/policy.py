@@ -9,12 +9,12 @@ OPERATOR = "operator"
 
 
 def roles_of(settings: Settings, tenant: Tenant, account_id: str, user_id: str, subject_kind: str) -> frozenset[str]:
-    """The roles whose list names exactly this person (account and user id as spelled). Customers have none; an empty list
+    """The roles whose list names exactly this person. Customers have none; an empty list
     gives its role to nobody. Operators have the role ``operator`` too."""
     if subject_kind != "user":
         return frozenset()
     lists = {**tenant.roles, OPERATOR: tenant.operators}
-    return frozenset(role for role, people in lists.items() if any(p.account == account_id and p.user == user_id for p in people))
+    return frozenset(role for role, people in lists.items() if any(p.is_member(account_id, user_id) for p in people))
 
 
 def may_use(tool: Tool, context: ToolContext) -> bool:

@@ -61,7 +61,6 @@ async def test_a_key_that_is_not_ours_decides_nothing(world: World, forge: Any) 
     "who",
     [
         {"user": "lisi"},
-        {"user": "ZhangSan"},
         {"tenant_id": "other"},
         {"account_id": "wecom-second"},
         {"user": "lisi", "conversation_id": "elsewhere"},
@@ -74,6 +73,16 @@ async def test_a_real_key_in_other_hands_decides_nothing(world: World, who: dict
         found = await world.tools.confirm.decide_card(world.actor(**who), key, "rc")
         assert (found.text, found.execute) in ((texts.NOT_YOURS, None), (texts.CARD_UNKNOWN, None))
     assert await world.states() == ["pending"]
+
+
+async def test_cb_20_wecom_spells_one_person_in_two_ways(world: World) -> None:
+    """CB-20: asked as ZhangSan, clicked as zhangsan, typed as ZHANGSAN: one person. Two open_ids that differ in case are two."""
+    prompt = await world.propose(context=world.context(CARD, user="ZhangSan"), host="a")
+    assert (await world.tools.confirm.decide_card(world.actor("zhangsan"), buttons(prompt)[1])).text.startswith("已取消")
+    await world.propose(context=world.context(user="zhangsan"), host="b")
+    assert await world.answer("确认 2", user="ZHANGSAN") == "已部署 b"
+    await world.propose(host="c")
+    assert await world.answer("确认 3", user="ZhangSan", id_type="open_id") == texts.NOT_YOURS
 
 
 async def test_a_card_of_what_was_replaced(world: World) -> None:
