@@ -19,7 +19,7 @@ from agent.llm.abilities import can_do, everyday_first, how_to
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
 from agent.llm.intent import COVERAGE, Intent, find_intent, score
 from agent.llm.orders import numbers_in, orders_in
-from agent.llm.slot_text import CONTENT_NAMES, free_names, names_several
+from agent.llm.slot_text import CONTENT_NAMES, free_names, names_several, reminds_another
 from agent.llm.slots import (
     choices,
     fill,
@@ -173,6 +173,9 @@ class RuleModel:
     def _not_understood(
         self, text: str, bare: str, intent: Intent, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer]
     ) -> ModelReply:
+        other = reminds_another(bare) if tools else None
+        if other is not None:
+            return self._say(texts.RULE_REMIND_OTHERS.format(who=other))
         if _RECORD.search(bare):
             return self._say(self._extract(text, messages))
         if intent.rivals:

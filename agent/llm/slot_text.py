@@ -14,7 +14,7 @@ from agent.llm.triggers import POLITE, find_trigger, search_trigger
 
 _HEAD = re.compile(rf"^(?:{POLITE}(?:我?想|我要|来(?!访|电|宾|源|信|年|料|稿|历)|记得|记一下|[、:。]|\s))+|^{POLITE}")
 _LEFT_OVER = re.compile(
-    r"^(?:的|一[声下句]|说(?![明法辞服])|要(?![求闻点是害素])|一?[个条项](?!人|案|目|体|性|件|款)|里(?!程|面)|中(?=查))(?=.)"
+    r"^(?:的(?:人|同事|同学)?|(?:内容|标题|主题|事项)[是为叫]|一[声下句]|说(?![明法辞服])|要(?![求闻点是害素])|一?[个条项](?!人|案|目|体|性|件|款)|里(?!程|面)|中(?=查))(?=.)"
 )
 _TAIL = re.compile(
     r"(?:[,，。、;；！!？?~\s]|(?<![网酒水])吧|[呢啊哈]|一下|谢谢你?|(?<![是目标的])的|(?<![纪摘重需主只])要|(?<![存现实])在)+$"
@@ -29,7 +29,7 @@ CONTENT_NAMES = frozenset({"text", "content", "message", "body"})
 _SEARCH_NAMES = frozenset({"keyword", "query", "keywords", "search"})
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{1,31}|(?![我你他她它])[\u4e00-\u9fff]{2,4}?"
 _SAID = (
-    r"发(?:一?[个条])?(?:消息|信息|微信|通知|短信)(?:说|讲)?|留(?:个|一?条)?言|带(?:个|句)话|[说讲](?:一?声|一下|一?句)?"
+    r"发(?:一?[个条])?(?:消息|信息|微信|通知|短信)(?:说|讲)?|留(?:个|一?条)?言|[带捎](?:个|句)话|[说讲](?:一?声|一下|一?句)?"
     r"|(?:发|一下|一声)?(?=[:,，。\s]|$|[和跟明后今昨下上会我你他她您这那把请让帮的要来去在不别没有快尽马已文项客周星早晚中收还0-9]"
     r"|[一二三四五六七八九十]点)"
 )
@@ -44,6 +44,7 @@ _PEOPLE = re.compile(
     r"(?:转告|转达|告诉|通知|发给|给|跟|和)\s*[\u4e00-\u9fff]{2,3}\s*(?:和|、|以及|跟)\s*(?![我你他她它])[\u4e00-\u9fff]{2,3}?"
     rf"\s*(?:{_SAID})"
 )
+_REMINDS = re.compile(rf"{POLITE}提醒(?!一下我|我)")
 _NOBODY = frozenset({"同事", "别人", "他", "她", "人", "谁", "某人", "对方", "大家", "群里", "所有人"})
 """Words in a person's place that name nobody."""
 _SEARCHED = (
@@ -51,6 +52,7 @@ _SEARCHED = (
     re.compile(r"搜索?(?:一下)?\s*(?P<value>[^\s，,。的?？]{1,100})"),
 )
 _COLON = re.compile(r"(?<![\dA-Za-z])[::]\s*|(?<=[A-Za-z])[::](?!//)\s*")
+_KEPT_BETWEEN = ("，", ",", "；", ";")
 _HEAD_CHARS = 14
 """So far behind the order its colon may stand."""
 _ASKED = re.compile(r"^(?:请问)?(?:你)?(?:能|可以|可不可以|可否|麻烦)")
@@ -115,6 +117,12 @@ def read_texts(said: Sentence, offer: ToolOffer, properties: Mapping[str, Mappin
 def names_several(text: str, offer: ToolOffer) -> bool:
     """Whether a sentence gives several people where the tool takes one: 发消息给张三和李四."""
     return bool(_PERSON_NAMES & set(properties_of(offer))) and _PEOPLE.search(text) is not None
+
+
+def reminds_another(text: str) -> str | None:
+    """Whom a sentence wants reminded instead of the one who says it (提醒张三明天交周报), or None."""
+    match = _PERSON.search(text) if _REMINDS.match(text) else None
+    return match["value"] if match is not None else None
 
 
 def free_names(properties: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -188,7 +196,7 @@ def _rest(said: Sentence, spans: Sequence[tuple[int, int]], offer: ToolOffer, la
         text = re.sub(rf"\0+(?:{named})?的?|(?:{named})(?:是|为|:|：)?\0+", "\0", text)
     text = re.sub(rf"{_MAKE.pattern}(?=\x01)", "\1", text)
     text = _REMIND.sub("\1", text, count=1)
-    text = _TIMED.sub("\1", text)
+    text = _TIMED.sub("\0", text)
     text = text if offer.writes else _LOOK.sub("", text)
     return _joined(_THANKS.sub("", text))
 
@@ -214,7 +222,7 @@ def _joined(text: str) -> str:
         piece = _bare(pieces[number])
         if len(piece) > 1 or (piece and len(pieces) == 1):
             between = pieces[number - 1] if number else ""
-            kept += (between if kept and re.fullmatch("[，,；;]", between) else " " if kept else "") + piece
+            kept += ("" if not kept or not between.strip("\0") else between if between in _KEPT_BETWEEN else " ") + piece
     return kept
 
 

@@ -134,6 +134,16 @@ async def test_an_only_choice_is_no_question(segmenter: Segmenter) -> None:
     assert called(await talk.say("群通知：今晚维护")) == ("notify_group", {"robot": "ops", "text": "今晚维护"})
 
 
+async def test_one_reminds_oneself_and_tells_one_at_a_time(segmenter: Segmenter) -> None:
+    """What the tools cannot do is said, with what they can: neither one of two is told, nor the wrong one reminded."""
+    talk = Talk(segmenter, OFFERS)
+    talk.state["told_rule"] = True
+    assert (await talk.say("提醒张三明天交周报")).text == "我只能提醒你自己。要告诉张三，可以说「告诉张三：…」。"
+    for said in ("告诉张三和李四明天开会", "发消息给张三、李四：明天开会"):
+        reply = await talk.say(said)
+        assert (reply.tool_calls, reply.text) == ((), texts.RULE_ONE_PERSON)
+
+
 async def test_several_orders_or_none(segmenter: Segmenter) -> None:
     """Where one of them lacks something, nothing is done and that one is named."""
     talk = Talk(segmenter, OFFERS)
