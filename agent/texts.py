@@ -29,6 +29,7 @@ SLOT_NO_SUCH_DAY = "没有“{said}”这个时间。"
 SLOT_WHICH_TIME = "“{said}”说不准是哪个时候。"
 SLOT_TOO_LONG = "{label}有 {count} 个字，最多 {limit} 个字，我不替你删，请说短一点。"
 RULE_ONE_PERSON = "一次只能发给一个人，请分开说，例如「告诉张三：会议改到三点」。"
+RULE_REMIND_OTHERS = "我只能提醒你自己。要告诉{who}，可以说「告诉{who}：…」。"
 RULE_REPEAT = "提醒只能每天、每个工作日、每周或每月重复，不会“{said}”。请换一种，或分开说。"
 RULE_SEVERAL = "你一次说了 {count} 件事，其中“{text}”还不完整，所以都没有做。请一件一件发给我。"
 RULE_HOW = "{what}。直接用一句话说就行，例如{examples}。"
@@ -36,7 +37,6 @@ RULE_BYE = "再见，有事随时找我。"
 RULE_NOD = "好的，有事直接发给我。"
 RULE_NOD_UNABLE = "好的。"
 RULE_PRAISE = "谢谢。"
-RULE_REMIND_OTHERS = "我只能提醒你自己。要告诉{who}，可以说「告诉{who}：…」。"
 RULE_HELLO = "你好。要办的事直接发给我就行，回复「帮助」看我能做什么。"
 RULE_HELLO_UNABLE = "你好。回复「帮助」看你能用的命令。"
 RULE_WHO = "我是这里的自动助手，不是真人。"
@@ -63,7 +63,7 @@ UNDO_NOTHING = "这里最近没有执行过操作，没有可以撤销的。说�
 UNDO_NOT_RUN = "“{summary}”没有执行，不用撤销。"
 UNDO_BY_STATUS: dict[str, str] = {
     "pending": "“{summary}”还没有执行。回复「取消 {number}」就不会执行。",
-    "confirmed": "“{summary}”已经确认，正在执行，拦不住了。要改回来，请等它执行完再说，我会先请你确认。",
+    "confirmed": "“{summary}”已经确认，马上执行。现在回复「取消 {number}」也许还来得及；来不及的话，执行完再说，我会先请你确认。",
     "executing": "“{summary}”正在执行，拦不住了。要改回来，请等它执行完再说，我会先请你确认。",
     "succeeded": "“{summary}”已经执行，我不能自动撤销，已经发出的消息也收不回来。"
     "要改回来，请直接说要做什么（例如删掉它、改成什么），我会先请你确认再做。",

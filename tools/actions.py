@@ -204,16 +204,16 @@ class Executor:
         """
         groups = await self._database.write(lambda c: left_behind.end_waiting(c, self._outcomes, self._clock, limit))
         left = limit - len(groups)
-        for row in await self._database.read(lambda c: abandoned(c, left)):
-            try:
-                group = await self._recover(row)
-            except DatabaseBusy:
-                raise
-            except Exception as error:  # noqa: BLE001 -- the boundary of one action: the others must not wait for it
-                log(_logger, "action.recovery_failed", logging.WARNING, action_id=row.id, error=error)
-                continue
-            groups += [group] if group is not None else []
-        return groups
+        rows = await self._database.read(lambda c: abandoned(c, left))
+        told = await asyncio.gather(*map(self._recovered, rows))  # side by side: one that hangs is waited for once
+        return groups + [group for group in told if group is not None]
+
+    async def _recovered(self, row: Action) -> str | None:
+        try:
+            return await self._recover(row)
+        except Exception as error:  # noqa: BLE001 -- the boundary of one action: the others must not wait for it
+            log(_logger, "action.recovery_failed", logging.WARNING, action_id=row.id, error=error)
+            return None
 
     async def _recover(self, row: Action) -> str | None:
         tool = self._tool(row)

@@ -198,6 +198,27 @@ async def test_one_that_cannot_be_read_does_not_stop_the_others(world: World) ->
     assert [text for group in groups for text in await world.texts(group)] == [UNKNOWN, "已部署 b"]
 
 
+async def test_those_left_behind_are_taken_over_side_by_side(world: World) -> None:
+    """One that hangs until its timeout keeps none of the others waiting: all have begun before any has ended."""
+    began: list[str] = []
+    all_there = asyncio.Event()
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
+        began.append(arguments["host"])
+        if len(began) == 3:
+            all_there.set()
+        await all_there.wait()
+        return ToolResult("好了")
+
+    world.extra = [deploy_tool(world, run=run, idempotent=True, timeout_s=20.0)]
+    world.tools = world.open()
+    for host in ("a", "b", "c"):
+        await world.propose("deploy", host=host)
+        await abandon(world, (await world.hear("确认")).execute or "")
+    assert len(await world.open().executor.reap()) == 3
+    assert await world.states() == ["succeeded"] * 3
+
+
 async def test_preparing_twice_with_two_results_runs_nothing(world: World) -> None:
     """C35: a preparation that says another thing each time is not what was confirmed."""
     count = iter(range(99))

@@ -66,7 +66,7 @@ async def undo(assistant: Assistant, word: str = "撤销") -> str:
     ("status", "said"),
     [
         ("pending", "“部署：web-01”还没有执行。回复「取消 1」就不会执行。"),
-        ("confirmed", "“部署：web-01”已经确认，正在执行，拦不住了。要改回来，请等它执行完再说，我会先请你确认。"),
+        ("confirmed", "“部署：web-01”已经确认，马上执行。现在回复「取消 1」也许还来得及；来不及的话，执行完再说，我会先请你确认。"),
         ("executing", "“部署：web-01”正在执行，拦不住了。要改回来，请等它执行完再说，我会先请你确认。"),
         (
             "succeeded",
