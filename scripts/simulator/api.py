@@ -78,8 +78,8 @@ class Api:
         early = await self._early_fault(call)
         if early is not None:
             return self._close(call, record, early)
-        answer = await self._run(call)
-        late = await self._late_fault(call)
+        answer, took_effect = await self._run(call)
+        late = await self._late_fault(call) if took_effect else None
         return self._close(call, record, late or answer)
 
     def _name_account(self, call: Call) -> None:
@@ -94,14 +94,15 @@ class Api:
         exact = [a for a in matching if secret is None or a.secret == secret]
         call.account = next(iter(exact or matching), None)
 
-    async def _run(self, call: Call) -> web.StreamResponse:
+    async def _run(self, call: Call) -> tuple[web.StreamResponse, bool]:
+        """The answer, and whether the call took effect rather than being refused."""
         try:
             handler = self._authorize(call)
             call.drop = self._fault(call, "silent_drop") if call.path.endswith("/send") else None
             answer = await handler(call)
         except Refused as refusal:
-            return self._refuse(call, refusal.errcode, refusal.detail)
-        return answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
+            return self._refuse(call, refusal.errcode, refusal.detail), False
+        return answer if isinstance(answer, web.StreamResponse) else json_answer(answer), True
 
     def _authorize(self, call: Call) -> Handler:
         """The handler this call may use. Raises Refused, or 404 for a path neither platform has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -62,13 +63,13 @@ class Control:
     async def inbox(self, request: web.Request) -> web.Response:
         """GET: what a person has seen after number ``after``; ``wait_s`` waits for something new."""
         account, user = request.query.get("account", ""), request.query.get("user", "")
-        after = _integer(request, "after", 0)
+        after = int(_number(request, "after"))
         if not user:
             people = self._world.people.of(account)
             merged = [{**entry, "user": p.user} for p in people for entry in p.inbox if entry["n"] > after]
             return json_answer(sorted(merged, key=lambda entry: entry["at"]))
         person = self._world.people.find(account, user)
-        wait_s = min(float(request.query.get("wait_s") or 0), LONGEST_WAIT_S)
+        wait_s = min(_number(request, "wait_s"), LONGEST_WAIT_S)
         if wait_s > 0:
             person = person or self._world.person(account, user)
             await _until_newer(person, after, wait_s)
@@ -77,7 +78,7 @@ class Control:
     async def calls(self, request: web.Request) -> web.Response:
         """GET: API calls, oldest first, by ``account``, end of ``path`` and number ``after``."""
         account, path = request.query.get("account"), request.query.get("path", "").rstrip("/")
-        after = _integer(request, "after", 0)
+        after = int(_number(request, "after"))
         chosen = [
             call
             for call in self._world.log.calls
@@ -130,7 +131,7 @@ class Control:
 
     async def feed(self, request: web.Request) -> web.Response:
         """GET: both sides of every chat, as the page shows it, after ``after``."""
-        after = _integer(request, "after", 0)
+        after = int(_number(request, "after"))
         return json_answer([entry for entry in self._world.log.feed if entry["seq"] > after])
 
     async def exchanges(self, request: web.Request) -> web.Response:
@@ -211,7 +212,7 @@ def _posted(action: Action) -> Callable[[web.Request], Awaitable[web.Response]]:
             return json_answer(await action(body))
         except ActError as error:
             return json_answer({"error": str(error)}, status=error.status)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             return json_answer({"error": f"a field has the wrong form: {error}"}, status=400)
 
     return handler
@@ -241,6 +242,13 @@ def _path_matches(path: str, wanted: str) -> bool:
     return not wanted or path == wanted or path.endswith("/" + wanted.lstrip("/"))
 
 
-def _integer(request: web.Request, name: str, default: int) -> int:
-    value = request.query.get(name, "")
-    return int(value) if value.lstrip("-").isdigit() else default
+def _number(request: web.Request, name: str) -> float:
+    """A finite number of the query, 0 where there is none. Raises a 400."""
+    given = request.query.get(name) or "0"
+    try:
+        number = float(given)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise web.HTTPBadRequest(text=f"{name} is not a number: {given[:40]}")
+    return number

@@ -94,7 +94,10 @@ async def get(call: Call) -> dict[str, Any] | web.StreamResponse:
         if len(data) > RANGE_NEEDED_BYTES:
             raise Refused(830002)
         return web.Response(body=data, content_type=item["content_type"].split(";")[0], headers=headers)
-    span = call.request.http_range
+    try:
+        span = call.request.http_range
+    except ValueError:
+        return web.Response(status=416, headers={"Content-Range": f"bytes */{len(data)}"})
     start, stop, _ = span.indices(len(data))
     headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
     return web.Response(status=206, body=data[start:stop], content_type=item["content_type"].split(";")[0], headers=headers)

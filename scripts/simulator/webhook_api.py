@@ -55,7 +55,10 @@ def _text(kind: str, part: dict[str, Any]) -> str:
             raise Refused(40058, f"{kind}.content exceed max length {MARKDOWN_BYTES}. ")
         return content
     if kind == "image":
-        data = base64.b64decode(str(part.get("base64") or ""))
+        try:
+            data = base64.b64decode(str(part.get("base64") or ""), validate=True)
+        except ValueError:
+            raise Refused(40058, "image base64 invalid. ") from None
         if hashlib.md5(data).hexdigest() != part.get("md5"):  # noqa: S324 - the platform's field
             raise Refused(40058, "image md5 mismatch. ")
         return "[图片]"

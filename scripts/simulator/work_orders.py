@@ -17,6 +17,7 @@ _FIRST = (
     ("VPN 证书下月到期", "normal", "open"),
     ("会议室投影仪无法连接", "normal", "closed"),
 )
+_CHANGEABLE = frozenset({"title", "priority", "status"})
 
 
 class WorkOrders:
@@ -35,11 +36,10 @@ class WorkOrders:
 
     async def create(self, request: web.Request) -> web.Response:
         """POST {title, priority?}; the same Idempotency-Key gives the same order again."""
-        try:
-            body = json.loads(await request.read())
-        except ValueError:
-            return json_answer({"error": "body is not JSON"}, status=400)
-        if not isinstance(body, dict) or not body.get("title"):
+        body = await _object_of(request)
+        if body is None:
+            return json_answer({"error": "the body is not a JSON object"}, status=400)
+        if not body.get("title"):
             return json_answer({"error": "title is required"}, status=422)
         orders, key = self._orders(), request.headers.get("Idempotency-Key")
         for order in orders:
@@ -53,13 +53,16 @@ class WorkOrders:
         return json_answer(order, status=201)
 
     async def one(self, request: web.Request) -> web.Response:
-        """GET and PATCH /{id}."""
-        for order in self._orders():
-            if order["id"] == request.match_info["id"]:
-                if request.method == "PATCH":
-                    order.update(json.loads(await request.read()))
-                return json_answer(order)
-        return json_answer({"error": "no such work order"}, status=404)
+        """GET and PATCH /{id}; title, priority and status may be changed."""
+        order = next((order for order in self._orders() if order["id"] == request.match_info["id"]), None)
+        if order is None:
+            return json_answer({"error": "no such work order"}, status=404)
+        if request.method == "PATCH":
+            changes = await _object_of(request)
+            if changes is None or not changes.keys() <= _CHANGEABLE:
+                return json_answer({"error": f"expected a JSON object with {', '.join(sorted(_CHANGEABLE))}"}, status=400)
+            order.update(changes)
+        return json_answer(order)
 
     def _orders(self) -> list[dict[str, Any]]:
         if not self._world.work_orders:
@@ -76,3 +79,11 @@ class WorkOrders:
             "status": status,
             "created_at": self._world.clock.now_ms(),
         }
+
+
+async def _object_of(request: web.Request) -> dict[str, Any] | None:
+    try:
+        body = json.loads(await request.read())
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None

@@ -259,3 +259,39 @@ def test_accounts_are_read_from_every_form(tmp_path: Path) -> None:
         load_accounts('[{"id": "m", "platform": "mp"}]', "http://x")
     with pytest.raises(AccountsError, match="twice"):
         load_accounts(f"[{one}, {one}]", "http://x")
+
+
+async def test_only_a_call_that_took_effect_has_an_unknown_outcome(sim: Sim) -> None:
+    """send.unknown_outcome: a refused call is answered with its errcode; the fault waits for one that is accepted."""
+    token = await sim.token()
+    await sim.post("faults", name="accept_then_502", count=1)
+    refused = await sim.api(f"message/send?access_token={token}", {"agentid": 1000002, "touser": "nobody", "msgtype": "text"})
+    assert refused["errcode"] == 81013
+    url = f"{sim.base}/cgi-bin/message/send?access_token={token}"
+    body = {"agentid": 1000002, "touser": "zhangsan", "msgtype": "text", "text": {"content": "x"}}
+    async with sim.http.post(url, json=body) as answer:
+        assert answer.status == 502
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/_sim/inbox?account=wecom-main&user=zhangsan&after=--1", None, 400),
+        ("GET", "/_sim/inbox?account=wecom-main&user=zhangsan&wait_s=soon", None, 400),
+        ("GET", "/_sim/calls?after=²", None, 400),
+        ("GET", "/_sim/feed?after=inf", None, 400),
+        ("POST", "/_sim/click", '{"account": "wecom-main", "task_id": 1, "key": "k", "selected": [1]}', 404),
+        ("POST", "/_sim/say", '{"account": "wecom-main", "text": "x", "copies": 1e999}', 400),
+        ("POST", "/_svc/work_orders", "[]", 400),
+        ("PATCH", "/_svc/work_orders/WO-1001", "not json", 400),
+        ("PATCH", "/_svc/work_orders/WO-1001", '{"id": "WO-1"}', 400),
+        ("PATCH", "/_svc/work_orders/WO-1001", '{"status": "closed"}', 200),
+        ("POST", "/cgi-bin/webhook/send?key=12345678", '{"msgtype": "image", "image": {"base64": "?", "md5": "x"}}', 200),
+    ],
+)
+async def test_what_is_malformed_is_refused_never_a_crash(
+    sim: Sim, method: str, path: str, body: str | None, status: int
+) -> None:
+    async with sim.http.request(method, sim.base + path, data=body) as answer:
+        assert answer.status == status, await answer.text()
+        assert isinstance(await answer.json(content_type=None), dict | list)
