@@ -269,10 +269,10 @@ class SqlOutbox:
         return connection.execute(whole.limit(1)).first() is not None
 
     def undeliverable_prompts(self, connection: Connection, since_ms: int, limit: int) -> list[str]:
-        """Actions whose prompt was given up since then and reached nobody by another part or way (N-15)."""
+        """Actions whose prompt was given up since then, and none of whose showings has reached the person or still may (N-15)."""
         mine = ROWS.alias()
         arrived = select(mine.c.seq).where(
-            mine.c.action_id == ROWS.c.action_id, mine.c.status.in_(("sent", "sending", "pending"))
+            mine.c.action_id == ROWS.c.action_id, mine.c.status.not_in(("dead", "expired", "cancelled"))
         )
         query = (
             select(ROWS.c.action_id)

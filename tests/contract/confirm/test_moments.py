@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import Connection
 
 from config.clock import Clock, FixedClock
@@ -176,3 +177,22 @@ async def test_half_a_prompt_is_none(world: World) -> None:
     assert (await world.answer("确认 1")).endswith(prompt.text)
     assert (await world.row(prompt.action_id)).status == "pending"
     assert await world.database.read(lambda c: c.execute(ACTIONS.select()).all()) != []
+
+
+@pytest.mark.parametrize("other", ["parked", "passive_reserved", "unknown", "sending", "pending", "sent"])
+async def test_a_showing_that_died_is_not_the_last_word(world: World, other: str) -> None:
+    """N-15: the first message with the prompt was given up, the second one waits to be pulled, or may have arrived: the action
+    waits. When that one is given up, too, it is withdrawn."""
+    prompt = await world.propose(deliver=False)
+    again = world.draft(prompt.text, key="again", action_id=prompt.action_id)
+    await world.database.write(lambda c: world.outbox.put(c, again))
+
+    async def now_are(first: str, second: str) -> list[str]:
+        for key, status in ((f"p:{prompt.action_id}:0", first), ("again:0", second)):
+            row = ROWS.update().where(ROWS.c.idempotency_key == key).values(status=status)
+            await world.database.write(lambda c, row=row: c.execute(row))
+        await world.tools.executor.reap()
+        return await world.states()
+
+    assert await now_are("dead", other) == ["pending"]
+    assert await now_are("dead", "dead") == ["withdrawn"]
