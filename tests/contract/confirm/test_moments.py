@@ -188,9 +188,11 @@ async def test_a_showing_that_died_is_not_the_last_word(world: World, other: str
     await world.database.write(lambda c: world.outbox.put(c, again))
 
     async def now_are(first: str, second: str) -> list[str]:
-        for key, status in ((f"p:{prompt.action_id}:0", first), ("again:0", second)):
-            row = ROWS.update().where(ROWS.c.idempotency_key == key).values(status=status)
-            await world.database.write(lambda c, row=row: c.execute(row))
+        def move(connection: Connection) -> None:
+            for key, status in ((f"p:{prompt.action_id}:0", first), ("again:0", second)):
+                connection.execute(ROWS.update().where(ROWS.c.idempotency_key == key).values(status=status))
+
+        await world.database.write(move)
         await world.tools.executor.reap()
         return await world.states()
 
