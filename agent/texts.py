@@ -43,7 +43,7 @@ RULE_WHO = "我是这里的自动助手，不是真人。"
 RULE_THANKS = "不客气。"
 
 HELP_TITLE = "你可以直接把要办的事发给我，也可以发这些命令："
-HELP_COMMANDS = "你可以发这些命令："
+HELP_COMMANDS = "有问题直接发给我，也可以发这些命令："
 HELP_EXAMPLES = "要办的事直接说，例如{examples}。"
 HELP_LINES: dict[str, str] = {
     "help": "帮助：看我能做什么",

@@ -60,6 +60,8 @@ _WHAT_IS = re.compile(r"^(?:什么是|啥是|什么叫)|(?:是什么|是啥|有�
 _LATER_CHANGE = re.compile(
     r"(?:修改|更改|改|推迟|提前|延后|延期|挪|调整).{0,4}(?:提醒|待办)|(?:提醒|待办).{0,6}(?:改|推迟|提前|延后|延期|挪|调整)"
 )
+_QUESTION = re.compile(r"(?:[?？]|(?:多少|什么|哪[里个儿]?|几[号点个]?|谁|怎么样?|吗|呢))[?？。\s]*$")
+"""Who asked about a thing told nothing of it."""
 _RECORD = re.compile(r"说过|提过|刚才|刚刚|上次|之前|记录|还记得|我的[^，。]{1,12}(?:是什么|是多少|多少|几号|是哪)")
 _NOT_THIS = re.compile(
     r"^(?:我|你|请|先|以后|那|就|还是|麻烦|可)*(?:不要|别|不用|不必|不想|不想要|不需要|无需|不打算)(?:再|给我|帮我|帮|去)*"
@@ -125,7 +127,7 @@ class RuleModel:
 
     def _explained(self, bare: str, intent: Intent, tools: Sequence[ToolOffer]) -> ModelReply | None:
         """The answer to somebody who speaks about a thing, or refuses it, instead of ordering it; else None."""
-        if _HOW.search(bare) or _WHAT_IS.search(bare):
+        if (_HOW.search(bare) or _WHAT_IS.search(bare)) and not _RECORD.search(bare):
             meant = intent.best if intent.named else self._about(_WHAT_IS.sub("", bare), tools)
             return self._say(how_to(meant) if meant is not None else can_do(tools))
         if intent.best is None or not intent.best.writes:
@@ -297,7 +299,7 @@ class RuleModel:
         said = [message.content for message in messages if message.role == "user"][:-1]
         wanted = {word for word in self.segmenter.words(text) if not _RECORD.search(word)}
         scored = [(len(wanted & set(self.segmenter.words(line))), number, line) for number, line in enumerate(said)]
-        best = sorted((one for one in scored if one[0] > 0 and not one[2].strip().endswith(("?", "？", "吗"))), reverse=True)[:3]
+        best = sorted((one for one in scored if one[0] > 0 and not _QUESTION.search(one[2])), reverse=True)[:3]
         if not best:
             return texts.RULE_NO_RECORD
         lines = "\n".join(f"· “{texts.short(line, 120)}”" for _, _, line in sorted(best, key=lambda one: one[1]))

@@ -51,4 +51,4 @@ async def test_rights_are_told_to_employees_only(house: Stack) -> None:
         answer = await house.ask("mp-main", MP_MAIN_OPEN_ID, text)
         assert "权限" not in answer
         assert "我在这里不能替你办事" in answer
-    assert (await house.ask("mp-main", MP_MAIN_OPEN_ID, "帮助")).startswith("你可以发这些命令：")
+    assert (await house.ask("mp-main", MP_MAIN_OPEN_ID, "帮助")).startswith("有问题直接发给我，也可以发这些命令：")

@@ -194,6 +194,7 @@ async def test_answers_are_extracts_of_what_was_said(segmenter: Segmenter) -> No
     await talk.say("我的工号是 E-1024")
     reply = await talk.say("我的工号是多少")
     assert reply.text == texts.RULE_FOUND.format(lines="· “我的工号是 E-1024”")
+    assert (await talk.say("我刚才说过的工号是什么")).text == reply.text
     assert (await talk.say("我之前说过车牌号吗")).text == texts.RULE_NO_RECORD
 
 
