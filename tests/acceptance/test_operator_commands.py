@@ -1,15 +1,19 @@
-"""The operator's and the program's side of the running demo: keys, push over HTTP and by command, outbox, trace, usage, tools."""
+"""The operator's and the program's side of the running demo: every command, the push API, the README's curl, the endpoints."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from .conftest import Demo
+from .conftest import ROOT, Demo
 from .stage import FOLLOWER, LISI, SUBSCRIBER, WANGWU, ZHANGSAN, ZHAOLIU, Stage, wait
 
 
@@ -59,11 +63,11 @@ def state_of(stage: Stage, key: str, push_id: str) -> list[dict[str, Any]]:
 
 def test_pushed_once_for_the_same_key(stage: Stage, key: str) -> None:
     """The same idempotency_key again gives the same id and sends nothing more; other words under it are refused."""
-    first = curl(stage, "POST", "push", key, message("部署完成", idempotency_key="deploy-421"))
-    again = curl(stage, "POST", "push", key, message("部署完成", idempotency_key="deploy-421"))
+    first = curl(stage, "POST", "push", key, message("部署完成", idempotency_key="deploy-7"))
+    again = curl(stage, "POST", "push", key, message("部署完成", idempotency_key="deploy-7"))
     assert first[0] == again[0] == 202
     assert first[1]["id"] == again[1]["id"]
-    status, refused = curl(stage, "POST", "push", key, message("别的内容", idempotency_key="deploy-421"))
+    status, refused = curl(stage, "POST", "push", key, message("别的内容", idempotency_key="deploy-7"))
     assert status == 409
     assert "已经用于另一条内容" in json.dumps(refused, ensure_ascii=False)
     stage.seen(LISI, "部署完成")
@@ -165,6 +169,11 @@ def test_trace_tells_the_whole_story(stage: Stage) -> None:
         assert part in story.stdout
     assert "苹果树" not in story.stdout
     assert "苹果树" in stage.yizhan("trace", said["message_id"], "--bodies").stdout
+    quick = stage.say(("mp-main", "oTraceFollower01"), "帮助")
+    story = stage.yizhan("trace", quick["message_id"])
+    assert "收到回调，验签解密通过，已落库；快速通道" in story.stdout
+    assert "→ 已送到平台（在 HTTP 应答里）。" in story.stdout
+    assert stage.yizhan("trace", "oTraceFollower01", "--bodies").stdout.count("#") == 1, "a person's messages, too"
     unknown = stage.yizhan("trace", "nosuch")
     assert (unknown.returncode, unknown.stdout.startswith("没有找到 nosuch")) == (1, True)
 
@@ -186,8 +195,11 @@ def test_doctor_finds_nothing_and_then_the_trouble(stage: Stage) -> None:
     stage.advance(400)  # more than a callback may be old: the doctor must live in the same time as the service
     well = stage.yizhan("doctor", "wecom-main", "mp-main", "mp-sub")
     assert well.returncode == 0, well.stdout
-    for part in ("取 access_token 正常", "能主动推送", "不能主动推送（未认证", "worker 在运行", "没有接大模型"):
+    for part in ("取 access_token 正常", "能主动推送", "不能主动推送（未认证", "worker 在运行", "网关在运行", "没有接大模型"):
         assert part in well.stdout
+    for part in ("应用「驿站助手」读得到", "公众号接口可用"):
+        assert part in well.stdout
+    assert well.stdout.count("回调地址从外面访问得到，由这里应答，Token 和密钥与设置一致") == 3
     stage.call("POST", "faults", {"name": "ip_blocked", "account": "wecom-main"})
     ill = stage.yizhan("doctor", "wecom-main")
     stage.call("POST", "faults", {"clear": True})
@@ -244,3 +256,63 @@ def test_what_an_unverified_follower_is_pushed_waits(stage: Stage, key: str) -> 
     wait(lambda: state_of(stage, key, push["id"])[0]["state"] == "parked", what=lambda: str(state_of(stage, key, push["id"])))
     assert "新课上线" in stage.ask(SUBSCRIBER, "继续")
     assert state_of(stage, key, push["id"])[0]["state"] == "sent"
+
+
+def test_push_with_the_readmes_curl(stage: Stage, key: str) -> None:
+    """The curl example is sent as printed, twice (address and key are the demo's); the person sees it once."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (block,) = [text for text in re.findall(r"```bash\n(.*?)```", readme, re.DOTALL) if "curl" in text]
+    line = block[block.index("curl") :].replace("127.0.0.1:8081", f"127.0.0.1:{stage.ports()['admin_port']}")
+    before = stage.last(ZHANGSAN)
+    for _ in range(2):
+        sent = subprocess.run(
+            ["bash", "-c", line], env={**os.environ, "YIZHAN_KEY": key}, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert sent.returncode == 0, sent.stderr
+        assert "error" not in json.loads(sent.stdout)
+    stage.seen(ZHANGSAN, "部署完成", before)
+    stage.told(ZHANGSAN, "在吗", "你好")  # goes out after whatever was pushed before
+    assert stage.texts(ZHANGSAN, before).count("部署完成") == 1
+
+
+def test_connect_sees_what_is_done(stage: Stage) -> None:
+    """On the running demo everything up to the first message is ticked."""
+    stage.ask(ZHANGSAN, "状态")
+    done = stage.yizhan("connect", "wecom-main", "--once")
+    for part in ("1. 服务在运行，外面访问得到", "2. 在企业微信保存回调", "3. 企业可信 IP", "4. 收到第一条消息"):
+        assert f"[✓] {part}" in done.stdout
+
+
+def test_menu_pull_and_publish(stage: Stage, tmp_path: Path) -> None:
+    """EVT-04: what the account shows is saved, changed, and set; a click on it is answered."""
+    file = tmp_path / "menu.yaml"
+    assert stage.yizhan("menu", "pull", "mp-main", str(file)).returncode == 0
+    saved = yaml.safe_load(file.read_text())
+    saved["menu"]["button"] = [{"type": "click", "name": "帮助", "key": "帮助"}]
+    file.write_text(yaml.safe_dump(saved, allow_unicode=True))
+    assert stage.yizhan("menu", "publish", "mp-main", str(file)).returncode == 0
+    (account,) = [a for a in stage.call("GET", "state")["accounts"] if a["id"] == "mp-main"]
+    assert account["menu"] == saved["menu"]
+    clicked = {"account": "mp-main", "user": "oMenuFollower01", "event": "click", "key": "帮助"}
+    assert stage.call("POST", "event", clicked)["deliveries"][-1]["passive"]
+
+
+@pytest.mark.parametrize("line", ["models list", "tools list", "migrate", "doctor --json wecom-main", "usage --json"])
+def test_the_other_commands_run(stage: Stage, line: str) -> None:
+    """Each of them works beside the running product and says something."""
+    done = stage.yizhan(*line.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip()
+    assert "Traceback" not in done.stderr
+
+
+def test_endpoints_of_an_operator(stage: Stage) -> None:
+    """Health on both addresses, readiness and metrics on the admin one only."""
+    ports = stage.ports()
+    pages = {}
+    for port, path in (("http_port", "healthz"), ("admin_port", "healthz"), ("admin_port", "readyz"), ("admin_port", "metrics")):
+        status, pages[path], _ = stage.http("GET", f"http://127.0.0.1:{ports[port]}/{path}")
+        assert status == 200
+    assert "yizhan_callbacks" in pages["metrics"]
+    for path in ("metrics", "readyz"):
+        assert stage.http("GET", f"http://127.0.0.1:{ports['http_port']}/{path}")[0] == 404
