@@ -74,7 +74,7 @@ def test_asked_changed_confirmed_in_words_then_reminded(stage: Stage) -> None:
     assert told.startswith(f"已建待办 #1：web-01的内存告警，{after_tomorrow}提醒你\n查看：http://127.0.0.1:")
     again = stage.told(ZHANGSAN, "确认 2", "已经执行过了")
     assert "不会重复执行" in again
-    assert todos(stage, ZHANGSAN) == ["#1 web-01的内存告警"]
+    assert todos(stage, ZHANGSAN) == [f"#1 web-01的内存告警，{after_tomorrow}提醒你"]
     page(stage, link_in(told), "web-01的内存告警")
     stage.advance((due - now(stage)).total_seconds() + 1)
     stage.seen(ZHANGSAN, "提醒：web-01的内存告警", before)

@@ -108,15 +108,16 @@ async def test_ses_10_a_scheduled_push_fires_after_a_restart_by_itself(tmp_path:
 
 
 async def test_ses_11_what_is_long_overdue_is_skipped_not_fired(stack: Stack) -> None:
-    """SES-11: two days late: nothing is sent; the one-time one says skipped, the daily one moves on; 4 minutes late is sent."""
-    for number, repeat in ((1, "daily"), (2, "none")):
+    """SES-11: days late: nothing is sent for what repeats, it moves on; 4 minutes late is sent. What was to come a single time
+    comes late, marked as such, once."""
+    for number, repeat in ((1, "daily"), (2, "weekly")):
         await _remind(stack, f"提醒{number}", repeat)
     await stack.advance(3 * 86_400)
 
     async def moved() -> bool:
         now = int((await stack.get("clock"))["now_ms"])
         rows = await stack.rows("SELECT * FROM reminder ORDER BY number")
-        return bool(rows[0]["next_due_ms"] > now and rows[1]["status"] == "skipped: overdue")
+        return all(row["next_due_ms"] > now and row["status"] == "active" for row in rows)
 
     await stack.until(moved)
     assert await outgoing(stack, "cause = 'reminder'") == []
@@ -129,6 +130,11 @@ async def test_ses_11_what_is_long_overdue_is_skipped_not_fired(stack: Stack) ->
 
     await stack.until(fired)
     assert words((await outgoing(stack, "cause = 'reminder'"))[0]) == tool_texts.REMINDER_LATE.format(minutes=4, text="提醒1")
+    await _remind(stack, "单次", "none")
+    await stack.advance(3 * 86_400)
+    told = await stack.seen("wecom-main", "zhangsan", "来晚了）：单次")
+    assert told["text"].startswith("提醒（原定 ")
+    assert len(await outgoing(stack, "cause = 'reminder'")) == 2
 
 
 async def test_ses_12_two_processes_fire_a_reminder_once(stack: Stack) -> None:
