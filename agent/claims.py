@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _DID = (
     "(?:创?建|新建|设置?|添加|安排|完成|执行|发送|发出|发给|发|提交|取消|删除?|更新|修改|改|重启|部署|通知|转告|告诉|告知|"
@@ -37,10 +38,11 @@ def without_claims(text: str) -> str:
     return "".join(part for part in _SENTENCE.findall(text) if not _CLAIM.match(part.strip(" *-#>"))).strip()
 
 
-def claims_a_write(text: str, question: str) -> bool:
+def claims_a_write(text: str, question: str, known: Sequence[str] = ()) -> bool:
     """Whether the text says that the assistant has just changed or sent something. An answer to a question (建好了吗) tells
-    of the past, and claims nothing of this turn."""
+    of the past, and claims nothing of this turn; neither does what is told word for word from ``known``, a tool's result."""
     if _ASKS.search(question.strip()):
         return False
     sentences = (part.strip(" *-#>\t\r\n") for part in _SENTENCE.findall(text))
-    return any(_WRITTEN.match(part) and not _OTHERWISE.search(part) for part in sentences if part)
+    own = (part for part in sentences if part and not any(part in one for one in known))
+    return any(_WRITTEN.match(part) and not _OTHERWISE.search(part) for part in own)

@@ -187,7 +187,7 @@ class Loop:
         self._keep(text)
         self.result.text = "\n".join(self._spoken())
         self.result.outcome = "asked" if self.result.prompts else outcome
-        if not self.result.prompts and claims_a_write(self.result.text, self._asked_for):
+        if not self.result.prompts and claims_a_write(self.result.text, self._asked_for, self._found):
             self.result.text += f"\n{texts.NOTHING_WRITTEN}"
         return self.result
 

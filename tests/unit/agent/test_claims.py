@@ -98,3 +98,10 @@ def test_a_claim_of_a_write_is_found(claim: str) -> None:
 def test_reports_drafts_and_answers_are_no_claims(text: str, question: str) -> None:
     """What happened before, what somebody else did, what is quoted or drafted."""
     assert not claims_a_write(text, question)
+
+
+def test_what_a_tool_told_is_no_claim() -> None:
+    """A line of a log that reads 已部署 is the log's."""
+    log = "日志最近的：\n已部署 v2 到 web-01。\n已重启 web-01。"
+    assert not claims_a_write("找到了：\n已部署 v2 到 web-01。", "看看部署日志", [log])
+    assert claims_a_write("已部署 v3 到 web-01。", "看看部署日志", [log])
