@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.changes import read_change
 from agent.folding import OUTER, as_typed, fold, simplified
+from agent.llm.slot_values import meant_for
 from agent.llm.slots import is_time
 from memory.dates import find_stretches
 from memory.moments import Moment, find_moment
@@ -124,15 +125,14 @@ def _as_time(call: _Call, names: Sequence[str], to: str) -> dict[str, Any] | Non
     if moment is None:
         return None
     name = times[0]
-    at = _keeping_the_rest(moment, _instant(call.arguments.get(name)), to, call.now)
+    old = _instant(call.arguments.get(name))
+    at = meant_for(moment, name, call.properties[name]) if old is None else _keeping_the_rest(moment, old, to, call.now)
     as_day = call.properties[name].get("format") == "date"
     return {name: at.date().isoformat() if as_day else at.isoformat(timespec="seconds")}
 
 
-def _keeping_the_rest(moment: Moment, old: datetime | None, to: str, now: datetime) -> datetime:
+def _keeping_the_rest(moment: Moment, old: datetime, to: str, now: datetime) -> datetime:
     """改成后天 moves the day and leaves the hour; 改到四点 moves the hour and leaves the day."""
-    if old is None:
-        return moment.at
     if not moment.exact:
         return moment.at.replace(hour=old.hour, minute=old.minute, second=old.second)
     if find_stretches(to, now, "future") or re.search("后|过|马上|立刻|现在|[0-9]{4}-", to):

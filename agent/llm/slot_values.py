@@ -74,10 +74,14 @@ def read_time(plain: str, properties: Mapping[str, Mapping[str, Any]], now: date
         if not left:
             return
         name = _time_for(clause, left, properties, moment)
-        due = not moment.exact and re.search("截止|到期|due|deadline", f"{name} {properties[name].get('title', '')}")
-        at = moment.at.replace(hour=_DUE_HOUR) if due else moment.at
-        filled.values[name] = stamp(at, properties[name])
+        filled.values[name] = stamp(meant_for(moment, name, properties[name]), properties[name])
         filled.spans.extend(moment.spans)
+
+
+def meant_for(moment: Moment, name: str, schema: Mapping[str, Any]) -> datetime:
+    """The moment as this parameter means it: a day alone is due at the end of work."""
+    due = not moment.exact and re.search("截止|到期|due|deadline", f"{name} {schema.get('title', '')}")
+    return moment.at.replace(hour=_DUE_HOUR) if due else moment.at
 
 
 def _timed_clauses(plain: str, now: datetime) -> list[tuple[str, Moment]]:

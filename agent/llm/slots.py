@@ -15,6 +15,7 @@ from agent.llm.slot_values import (
     Filled,
     is_machine,
     machine_in,
+    meant_for,
     read_choice,
     read_enum,
     read_time,
@@ -183,7 +184,7 @@ def read_answer(text: str, name: str, schema: Mapping[str, Any], now: datetime) 
     if is_time(name, schema):
         moment = find_moment(plain, now)
         beside = len(plain) - sum(end - start for start, end in moment.spans) if moment is not None else 0
-        return None if moment is None or beside > _MOST_BESIDE else stamp(moment.at, schema)
+        return None if moment is None or beside > _MOST_BESIDE else stamp(meant_for(moment, name, schema), schema)
     if schema.get("type") == "boolean":
         return True if _YES.match(plain) else False if _NO.match(plain) else None
     if schema.get("type") in ("integer", "number") or schema.get("pattern"):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent import texts
+from agent.edits import edited_arguments
 from agent.llm.base import ChatMessage
 from agent.llm.offline import RuleModel
 from agent.protocol import Deadline
@@ -161,3 +162,12 @@ async def test_how_to_and_what_is_answer_the_question(segmenter: Segmenter) -> N
         assert reply.tool_calls == ()
         assert "建一个待办，可以带截止时间，也可以到点提醒。直接用一句话说就行，例如「" in reply.text
         assert texts.RULE_UNSURE not in reply.text
+
+
+def test_a_day_that_is_due_ends_with_the_working_day() -> None:
+    """「截止时间改成明天」 where none was told before means the same as 「明天截止」 in the order itself."""
+    offer = next(one for one in OFFERS if one.name == "todo_create")
+    for text, due in (("截止时间改成明天", "2026-08-13T18:00:00+08:00"), ("提醒时间改成明天", "2026-08-13T09:00:00+08:00")):
+        changed = edited_arguments(offer.parameters, {"title": "买水"}, text, NOW, offer.labels)
+        assert changed is not None
+        assert due in changed.values()
