@@ -117,10 +117,13 @@ def _folded(text: str) -> str:
 
 
 def _is_called(said: str, label: str) -> bool:
-    """Whether the label is, or has as one of its parts, what was said: 张三（zhangsan02，市场）."""
-    folded = _folded(label)
-    parts = [part.strip() for part in re.split("[(),]", folded) if part.strip()]
-    return said == folded or said in parts or any(len(part) > 1 and said == f"{part}部" for part in parts)
+    """Whether everything that was said is a part of the label: zhangsan02, 市场部 or 张三（zhangsan02） of 张三（zhangsan02，市场）."""
+    parts = _parts(_folded(label))
+    return all(one in parts or one.removesuffix("部") in parts for one in _parts(said))
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in re.split("[(),]", text) if part.strip()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Scored:
     span: tuple[int, int] = (-1, -1)
     looks: bool = False
     """Whether it looks at the machine that the sentence names."""
+    about: bool = False
+    """Whether a word of the sentence says what the tool is, not only what an example of it shows (a name, 会议)."""
 
     @property
     def at(self) -> int:
@@ -74,6 +76,7 @@ def find_intent(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) ->
         return _among_named(plain, named)
     fit = [one for one in ranked if one.score >= THRESHOLD and one.coverage >= COVERAGE]
     fit = [one for one in fit if not (_TALK if one.offer.writes else _TALK_TOO).search(plain)]
+    fit = [one for one in fit if one.about or not one.offer.writes]
     if not fit:
         return Intent()
     close = [one for one in fit[1:] if one.score * MARGIN > fit[0].score and one.looks == fit[0].looks]
@@ -141,11 +144,12 @@ def score(text: str, offers: Sequence[ToolOffer], segmenter: Segmenter) -> list[
             if count:
                 covered += weights[word]
                 points += weights[word] * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length / (average or 1)))
+        about = any(document[word] > 1 for word in query)
         looks = MACHINE if machine is not None and _looks_at(offer, machine[0], covered) else 0.0
         trigger, span = find_trigger(plain, offer.triggers)
         points += looks + (TRIGGER + weight(trigger) if trigger else 0.0)
         coverage = (covered + looks) / ((sum(weights.values()) + looks) or 1.0)
-        scored.append(Scored(offer, points, coverage, trigger, span, looks > 0))
+        scored.append(Scored(offer, points, coverage, trigger, span, looks > 0, about))
     return sorted(scored, key=lambda one: (-one.score, one.offer.name))
 
 

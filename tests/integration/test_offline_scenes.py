@@ -21,12 +21,13 @@ async def house(tmp_path: Path, valkey: str) -> AsyncIterator[Stack]:
 
 async def test_a_name_that_two_have_is_told_apart_in_words(house: Stack) -> None:
     """CNF-09: besides 选 2, the account, 第二个 and the department answer; 算了 ends the question, a number after it is talk."""
-    for number, answer in enumerate(("zhangsan02", "第二个", "产品部的"), 1):
+    for number, answer in enumerate(("zhangsan02", "第二个", "产品部的", "张三（zhangsan02）"), 1):
         assert "有 2 位张三" in await house.ask(WECOM, "zhangsan", f"给张三发消息：第{number}条")
         await house.say(WECOM, "zhangsan", answer)
         assert "收件人：张三（zhangsan02）" in (await house.seen(WECOM, "zhangsan", f"内容：“第{number}条”"))["text"]
         assert "已取消" in await house.ask(WECOM, "zhangsan", "取消")
     assert "有 2 位张三" in await house.ask(WECOM, "zhangsan", "给张三发消息：再来")
+    assert "没看懂" in await house.ask(WECOM, "zhangsan", "张三")  # both are called so
     assert await house.ask(WECOM, "zhangsan", "算了") == "好的，先不做了。"
     assert "即将执行" not in await house.ask(WECOM, "zhangsan", "2")
 
