@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from config import texts
+
 _ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 Purpose = Literal["chat", "hard", "summary", "transcribe"]
 
@@ -33,7 +35,7 @@ class Listen(Section):
         if value is None or value == "":
             return None
         if not re.fullmatch(r"https?://[^\s/]+(/[^\s]*)?", value):
-            raise ValueError("expected a URL such as https://bot.example.com")
+            raise ValueError(texts.PUBLIC_URL)
         return value.rstrip("/")
 
 
@@ -105,7 +107,7 @@ class MpAccount(AccountBase):
     @model_validator(mode="after")
     def _mode_needs_key(self) -> MpAccount:
         if self.mode != "plain" and self.encoding_aes_key is None:
-            raise ValueError(f"encoding_aes_key is needed in mode {self.mode} (43 letters and digits)")
+            raise ValueError(texts.KEY_NEEDED.format(mode=self.mode))
         return self
 
 
@@ -201,13 +203,13 @@ class HttpTool(Section):
     def _careful(self) -> HttpTool:
         """Nothing that may change something runs unasked because a line was forgotten, and no value chooses the host."""
         if not re.fullmatch(r"https?://[^/?#{}@\s]+(?:[/?][^\s]*)?", self.url):
-            raise ValueError("url: expected http(s)://host/path, with {names} after the host only")
+            raise ValueError(texts.TOOL_URL)
         for template in (self.summary_template, self.confirm_template or ""):
             list(string.Formatter().parse(template))  # a brace that is not closed would be found by the first call
         if self.method != "GET" and "tool_class" not in self.model_fields_set:
-            raise ValueError(f"class: say read or operation for a tool that sends {self.method}")
+            raise ValueError(texts.TOOL_CLASS.format(method=self.method))
         if self.method in ("PUT", "PATCH", "DELETE") and self.tool_class == "read":
-            raise ValueError(f"class: a tool that sends {self.method} is an operation")
+            raise ValueError(texts.TOOL_WRITES.format(method=self.method))
         return self
 
 
@@ -258,7 +260,7 @@ class ModelRoute(Section):
     @classmethod
     def _url(cls, value: str) -> str:
         if not re.fullmatch(r"https?://\S+", value):
-            raise ValueError("expected a URL such as http://127.0.0.1:8000/v1")
+            raise ValueError(texts.MODEL_URL)
         return value.rstrip("/")
 
 
@@ -342,12 +344,12 @@ class Settings(Section):
 def _not_empty(value: SecretStr) -> SecretStr:
     stripped = value.get_secret_value().strip()
     if not stripped:
-        raise ValueError("must not be empty")
+        raise ValueError(texts.EMPTY)
     return SecretStr(stripped)
 
 
 def _aes_key(value: SecretStr) -> SecretStr:
     stripped = value.get_secret_value().strip()
     if not re.fullmatch(r"[A-Za-z0-9]{43}", stripped):
-        raise ValueError(f"expected 43 letters and digits, got {len(stripped)} characters")
+        raise ValueError(texts.KEY_FORM.format(count=len(stripped)))
     return SecretStr(stripped)

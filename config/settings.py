@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, SecretStr
 
+from config import texts
 from config.errors import SettingsError
 from config.logging import get_logger, log, register_secret
 from config.schema import Settings
@@ -160,7 +161,7 @@ def _find_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
     named = path or (Path(environ["YIZHAN_CONFIG"]) if environ.get("YIZHAN_CONFIG") else None)
     if named is not None:
         if not named.is_file():
-            raise SettingsError(f"the settings file {named} does not exist ({'--config' if path else 'YIZHAN_CONFIG'})")
+            raise SettingsError(texts.NO_FILE.format(file=named, option="--config" if path else "YIZHAN_CONFIG"))
         return named
     default = Path(DEFAULT_FILE)
     return default if default.is_file() else None
@@ -170,7 +171,7 @@ def _read(file: Path, environ: Mapping[str, str]) -> Source:
     try:
         text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the settings file {file} cannot be read as UTF-8 text: {type(error).__name__}") from None
+        raise SettingsError(texts.UNREADABLE.format(file=file, reason=type(error).__name__)) from None
     return parse_yaml(text, file.name, environ)
 
 
@@ -184,16 +185,22 @@ def _apply_overrides(source: Source, environ: Mapping[str, str]) -> None:
             try:
                 value = yaml.safe_load(value)
             except yaml.YAMLError:
-                source.problems.append(f"{dotted(path)}: not valid YAML (environment variable {name})")
+                _fault(source, path, texts.NOT_YAML_HERE, name)
                 continue
         elif value == "" or value == "null":
             value = None
         if not put(source.data, path, value):
-            source.problems.append(f"{dotted(path)}: there is no such place in the settings (environment variable {name})")
+            _fault(source, path, texts.NO_PLACE, name)
             continue
         for known in [known for known in source.origins if known[: len(path)] == path]:
             del source.origins[known]
-        source.origins[path] = f"environment variable {name}"
+        source.origins[path] = texts.VARIABLE.format(name=name)
+        source.from_environment.add(path)
+
+
+def _fault(source: Source, path: Path_, problem: str, variable: str) -> None:
+    origin = texts.VARIABLE.format(name=variable)
+    source.problems.append(texts.PROBLEM.format(where=dotted(path), problem=problem, origin=origin))
 
 
 def _trim(source: Source) -> list[str]:
@@ -209,7 +216,7 @@ def _trim(source: Source) -> list[str]:
             if clean != value:
                 source.raw[path] = clean
                 where = label(source.data, path)
-                warnings.append(f"{where}: blanks or invisible characters around the value were removed ({source.origin(path)})")
+                warnings.append(texts.TRIMMED.format(where=where, origin=source.origin(path)))
             return clean
         return value
 
@@ -223,7 +230,7 @@ def _resolve_paths(source: Source, base: Path) -> None:
     data.setdefault("data_dir", "data")
     for key in ("data_dir", "verify_dir", "test_clock"):
         if isinstance(data.get(key), str):
-            here = Path.cwd() if source.origin((key,)).startswith("environment") and given else base
+            here = Path.cwd() if (key,) in source.from_environment and given else base
             data[key] = str(here / Path(data[key]).expanduser())
     url = data.get("database_url")
     if isinstance(url, str) and url.startswith("sqlite:///") and not url.startswith("sqlite:////"):
@@ -271,17 +278,15 @@ def _check_demo(settings: Settings, source: Source) -> None:
 
     for name, listen in (("http", settings.http), ("admin", settings.admin)):
         if not is_loopback(listen.host):
-            source.problems.append(f"{name}.host: the demo listens on loopback only ({source.origin((name, 'host'))})")
+            source.add((name, "host"), texts.DEMO_LOOPBACK)
     for tenant_index, tenant in enumerate(settings.tenants):
         for index, account in enumerate(tenant.accounts):
             path: Path_ = ("tenants", tenant_index, "accounts", index)
             app_id = account.corp_id if account.platform == "wecom" else account.app_id
             host = urlsplit(account.api_base or "").hostname
             if app_id not in DEMO_APP_IDS or host is None or not is_loopback(host):
-                source.problems.append(
-                    f"account {account.id}: the demo refuses real accounts; leave tenants out, or start without --demo "
-                    f"({source.origin(path)})"
-                )
+                where = texts.ACCOUNT.format(id=account.id)
+                source.problems.append(texts.PROBLEM.format(where=where, problem=texts.DEMO_REAL, origin=source.origin(path)))
     raise_problems(source)
 
 

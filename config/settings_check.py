@@ -8,19 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from config import texts
 from config.errors import SettingsError
 from config.schema import MpAccount, Settings, WecomAccount
 from config.yaml_source import Path_, Source, dotted
-
-_FORMS = {
-    "corp_id": "expected ww or wx followed by 16 of 0-9 a-f",
-    "app_id": "expected wx or ww followed by 16 of 0-9 a-f",
-    "callback_token": "expected 1 to 32 letters and digits",
-    "original_id": "expected gh_ followed by letters and digits",
-    "id": "expected 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit",
-    "platform": "expected wecom or mp",
-    "agent_id": "expected the app's AgentId, a number such as 1000002",
-}
 
 
 def validate(source: Source) -> Settings:
@@ -31,12 +22,12 @@ def validate(source: Source) -> Settings:
             raise_problems(source)
             return settings
         except ValidationError as error:
-            found = error.errors(include_url=False, include_input=False, include_context=False)
+            found = error.errors(include_url=False, include_input=False)
             if attempt == 0 and _reread_as_text(source, found):
                 continue
             source.problems.extend(_told(source, problem) for problem in found)
     raise_problems(source)
-    raise SettingsError("the settings cannot be used")
+    raise SettingsError(texts.UNUSABLE)
 
 
 def _reread_as_text(source: Source, found: list[Any]) -> bool:
@@ -54,23 +45,29 @@ def _told(source: Source, problem: Any) -> str:
     kind, message = problem["type"], str(problem["msg"])
     name = str(path[-1]) if path else ""
     if kind == "extra_forbidden":
-        message = "unknown key" + _suggestion(source.data, problem["loc"], name)
+        message = texts.UNKNOWN_KEY + _suggestion(source.data, problem["loc"], name)
     elif kind == "missing":
-        message = "is missing" + (f"; {_FORMS[name]}" if name in _FORMS else "")
+        message = texts.MISSING + (f"；{texts.FORMS[name]}" if name in texts.FORMS else "")
     elif kind == "value_error":
         message = message.removeprefix("Value error, ")
     elif kind.startswith("union_tag"):
-        path, message = (*path, "platform"), _FORMS["platform"]
-    elif name in _FORMS:
-        message = _FORMS[name] + _length_of(source.data, path)
+        path, message = (*path, "platform"), texts.FORMS["platform"]
+    elif name in texts.FORMS:
+        message = texts.FORMS[name] + _length_of(source.data, path)
     else:
-        message = message.replace("Input should", "should").replace("String should", "should")
-    return f"{label(source.data, path)}: {message} ({source.origin(path)})"
+        message = _limit(kind, problem) or message
+    return texts.PROBLEM.format(where=label(source.data, path), problem=message, origin=source.origin(path))
+
+
+def _limit(kind: str, problem: Any) -> str | None:
+    """What pydantic found, in our words; the context holds the bounds that the schema sets. None for what we have none for."""
+    known = texts.KINDS.get(kind)
+    return None if known is None else known.format(**problem.get("ctx", {}))
 
 
 def _length_of(data: Any, path: Path_) -> str:
     value = _at(data, path)
-    return f", got {len(value)} characters" if isinstance(value, str) else ""
+    return texts.GOT.format(count=len(value)) if isinstance(value, str) else ""
 
 
 def _clean_path(data: Any, location: tuple[str | int, ...]) -> Path_:
@@ -95,13 +92,13 @@ def _at(data: Any, path: Path_) -> Any:
 
 
 def label(data: Any, path: Path_) -> str:
-    """``account wecom-main: secret`` inside an account, else the dotted path."""
+    """``账号 wecom-main：secret`` inside an account, else the dotted path."""
     if len(path) > 3 and path[0] == "tenants" and path[2] == "accounts":
         account = _at(data, path[:4])
         name = account.get("id") if isinstance(account, dict) else None
         if isinstance(name, str) and re.fullmatch(r"[\w-]{1,64}", name.strip()):
-            return f"account {name.strip()}: {dotted(path[4:])}".rstrip(": ")
-    return dotted(path) or "settings"
+            return "：".join(filter(None, (texts.ACCOUNT.format(id=name.strip()), dotted(path[4:]))))
+    return dotted(path) or texts.ALL
 
 
 def _suggestion(data: Any, location: tuple[str | int, ...], name: str) -> str:
@@ -116,7 +113,7 @@ def _suggestion(data: Any, location: tuple[str | int, ...], name: str) -> str:
     if model is None:
         return ""
     near = difflib.get_close_matches(name, list(model.model_fields), 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return texts.DID_YOU_MEAN.format(near=near[0]) if near else ""
 
 
 def _section_of(model: type[BaseModel], name: str) -> Any:
@@ -131,7 +128,7 @@ def check_references(settings: Settings, source: Source) -> None:
     """What no value can tell by itself: ids are unique, people with rights belong to accounts of their tenant, two addresses
     have two ports, rows outlive what they remember. Raises SettingsError."""
     if settings.http.port == settings.admin.port != 0 and settings.http.host == settings.admin.host:
-        source.add(("admin", "port"), "http.port is the same; each address needs its own")
+        source.add(("admin", "port"), texts.SAME_PORT)
     _check_ids(settings, source)
     _check_people(settings, source)
     _check_retention(settings, source)
@@ -143,12 +140,12 @@ def _check_ids(settings: Settings, source: Source) -> None:
     accounts: set[str] = set()
     for tenant_index, tenant in enumerate(settings.tenants):
         if tenant.id in tenants:
-            source.add(("tenants", tenant_index, "id"), f"the tenant id {tenant.id} is used twice; every tenant needs its own")
+            source.add(("tenants", tenant_index, "id"), texts.TENANT_TWICE.format(id=tenant.id))
         tenants.add(tenant.id)
         for index, account in enumerate(tenant.accounts):
             if account.id in accounts:
-                text = f"the account id {account.id} is used twice; every account needs its own"
-                source.add(("tenants", tenant_index, "accounts", index, "id"), text)
+                path: Path_ = ("tenants", tenant_index, "accounts", index, "id")
+                source.add(path, texts.ACCOUNT_TWICE.format(id=account.id))
             accounts.add(account.id)
 
 
@@ -161,27 +158,27 @@ def _check_people(settings: Settings, source: Source) -> None:
             for index, person in enumerate(people):
                 if person.account not in known:
                     path: Path_ = ("tenants", tenant_index, *inner, index, "account")
-                    source.add(path, "no account of this tenant has this id")
+                    source.add(path, texts.NO_SUCH_ACCOUNT)
 
 
 def _check_retention(settings: Settings, source: Source) -> None:
     """A deleted row remembers nothing: neither its body nor that its message came already, nor that a person was greeted."""
     kept, where = settings.retention, ("retention", "row_days")
     if kept.row_days < kept.body_days:
-        source.add(where, "expected at least body_days")
+        source.add(where, texts.ROWS_BODY)
     if settings.callback_max_age_s > kept.row_days * 86_400:
-        source.add(where, "expected at least callback_max_age_s, or an old callback would count as a new message")
+        source.add(where, texts.ROWS_FRESH)
     for tenant in settings.tenants:
         for account in tenant.accounts:
             if account.welcome.interval_h > kept.row_days * 24:
-                source.add(where, f"expected at least welcome.interval_h of account {account.id}")
+                source.add(where, texts.ROWS_WELCOME.format(id=account.id))
 
 
 def raise_problems(source: Source) -> None:
     """Raise SettingsError when anything is wrong, all of it at once."""
     if source.problems:
         unique = list(dict.fromkeys(source.problems))
-        raise SettingsError("\n".join(["the settings cannot be used:", *(f"  - {problem}" for problem in unique)]))
+        raise SettingsError("\n".join([texts.UNUSABLE, *(f"  - {problem}" for problem in unique)]))
 
 
 def put(data: Any, path: Path_, value: Any) -> bool:

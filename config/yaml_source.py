@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from config import texts
+
 Path_ = tuple[str | int, ...]
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -21,17 +23,19 @@ class Source:
     origins: dict[Path_, str] = field(default_factory=dict)
     raw: dict[Path_, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    from_environment: set[Path_] = field(default_factory=set)
+    """Paths that an environment variable overrode."""
 
     def origin(self, path: Path_) -> str:
         """Where the value at ``path``, or the section it belongs in, was written."""
         for length in range(len(path), 0 if path else -1, -1):
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
-        return "defaults"
+        return texts.DEFAULTS
 
     def add(self, path: Path_, problem: str) -> None:
         """Note what is wrong with the value at ``path``."""
-        self.problems.append(f"{dotted(path)}: {problem} ({self.origin(path)})")
+        self.problems.append(texts.PROBLEM.format(where=dotted(path), problem=problem, origin=self.origin(path)))
 
 
 class _Loader(yaml.SafeLoader):
@@ -47,13 +51,13 @@ def parse_yaml(text: str, name: str, environ: Mapping[str, str]) -> Source:
         if node is None:
             return source
         if not isinstance(node, yaml.MappingNode):
-            source.problems.append(f"{name}:1: expected keys and values at the top level")
+            source.problems.append(texts.NO_MAPPING.format(where=f"{name}:1"))
             return source
         source.data = _Reader(loader, name, environ, source).mapping(node, ())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark is not None else name
-        source.problems.append(f"{where}: not valid YAML: {getattr(error, 'problem', None) or 'cannot be read'}")
+        source.problems.append(texts.NOT_YAML.format(where=where, reason=getattr(error, "problem", None) or type(error).__name__))
     finally:
         loader.dispose()
     return source
@@ -70,12 +74,12 @@ class _Reader:
         self._source.origins.setdefault(path, self._where(node))
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._source.problems.append(f"{self._where(key_node)}: a key must be plain text")
+                self._source.problems.append(texts.KEY_NOT_TEXT.format(where=self._where(key_node)))
                 continue
             key = str(key_node.value)
             inner = (*path, key)
             if key in result:
-                self._source.problems.append(f"{dotted(inner)}: written twice, second time in {self._where(key_node)}")
+                self._source.add(inner, texts.TWICE.format(where=self._where(key_node)))
                 continue
             self._source.origins[inner] = self._where(key_node)
             result[key] = self._value(value_node, inner)
@@ -98,13 +102,12 @@ class _Reader:
             try:
                 return self._loader.construct_object(node, deep=True)
             except (yaml.YAMLError, ValueError):
-                self._source.problems.append(f"{dotted(path)}: cannot be read as a value ({self._where(node)})")
+                self._source.add(path, texts.UNREADABLE_VALUE)
                 return text
         missing = [name for name in names if name not in self._environ]
-        origin = f"{self._where(node)}, from {', '.join(names)}"
-        self._source.origins[path] = origin
         for name in missing:
-            self._source.problems.append(f"{dotted(path)}: the environment variable {name} is not set ({self._where(node)})")
+            self._source.add(path, texts.NOT_SET.format(name=name))
+        self._source.origins[path] = texts.FROM.format(where=self._where(node), names="、".join(names))
         filled = _VARIABLE.sub(lambda match: self._environ.get(match.group(1), "x" * 43), text)
         self._source.raw[path] = filled
         return filled

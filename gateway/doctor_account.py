@@ -9,6 +9,7 @@ import aiohttp
 
 from config.clock import Clock
 from config.schema import MpAccount, WecomAccount
+from config.texts import ACCOUNT
 from gateway import operator_texts as texts
 from gateway.account_file import PLACEHOLDERS
 from gateway.account_state import AccountView
@@ -53,7 +54,8 @@ class Platform:
 
 def check_settings(account: Account, warnings: Sequence[str]) -> Iterator[Finding]:
     """Form (the loader has checked it), what it had to correct (CB-19), placeholders of the first file, plain mode."""
-    mine = [warning.removeprefix(f"account {account.id}: ") for warning in warnings if f"account {account.id}:" in warning]
+    about = ACCOUNT.format(id=account.id) + "："
+    mine = [warning.removeprefix(about) for warning in warnings if warning.startswith(about)]
     yield from (Finding(account.id, "settings", "warn", texts.SETTINGS_WARNING.format(warning=warning)) for warning in mine)
     placeholders = [name for name, value in _identity(account) if value in PLACEHOLDERS]
     for name in placeholders:

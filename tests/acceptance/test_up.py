@@ -169,7 +169,7 @@ def test_n_23_the_demo_is_refused_with_real_accounts(tmp_path: Path) -> None:
     words = ["up", "--demo", "--config", str(file)]
     done = subprocess.run(command(*words), capture_output=True, text=True, env=environment(), cwd=tmp_path)
     assert done.returncode == 2
-    assert "account real: the demo refuses real accounts" in done.stderr
+    assert "账号 real：演示不接真实账号" in done.stderr
     assert "s3cret" not in done.stderr
 
 

@@ -60,7 +60,7 @@ def test_cb_06(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
         load(_file(tmp_path, encoding_aes_key=KEY[:42]), {})
     told = str(error.value)
-    for part in ("account wecom-main: encoding_aes_key", "43", "42", "yizhan.yaml:1"):
+    for part in ("账号 wecom-main：encoding_aes_key", "43", "42", "yizhan.yaml:1"):
         assert part in told
     assert KEY[:42] not in told
 
@@ -80,7 +80,7 @@ def test_cb_19(tmp_path: Path) -> None:
     """CB-19: blanks around a pasted corp_id are removed, with a warning that names account and field."""
     loaded = load(_file(tmp_path, corp_id=" ww0123456789abcdef "), {})
     assert getattr(loaded.settings.tenants[0].accounts[0], "corp_id", None) == "ww0123456789abcdef"
-    assert [warning.split(": blanks")[0] for warning in loaded.warnings] == ["account wecom-main: corp_id"]
+    assert [warning.split("：去掉")[0] for warning in loaded.warnings] == ["账号 wecom-main：corp_id"]
 
 
 async def test_del_03(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

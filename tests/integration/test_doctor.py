@@ -191,12 +191,12 @@ async def test_cb_06_and_cb_19_what_the_loader_corrected_is_told(bench: Bench, c
     }
     config.write_text(json.dumps(written))
     await _cli(["doctor", "--config", str(config)])
-    assert "! 设置：corp_id: blanks or invisible characters around the value were removed" in capsys.readouterr().out
+    assert "! 设置：corp_id：去掉了值两头的空白或看不见的字符" in capsys.readouterr().out
     written["tenants"] = [{"id": "acme", "accounts": [account | {"encoding_aes_key": "a" * 42}]}]
     config.write_text(json.dumps(written))
     assert await _cli(["doctor", "--config", str(config)]) == 2
     told = capsys.readouterr().err
-    assert "account wecom-main: encoding_aes_key" in told
+    assert "账号 wecom-main：encoding_aes_key" in told
     assert "43" in told
     assert "a" * 42 not in told
 

@@ -101,7 +101,7 @@ def test_files_of_an_engine_that_cannot_be_read_are_refused(tmp_path: Path) -> N
     (tmp_path / "valkey" / "appendonlydir").mkdir()
     (tmp_path / "valkey" / "appendonlydir" / "x.aof").touch()
     (tmp_path / "valkey" / "engine").write_text("valkey 99\n")
-    with pytest.raises(embedded.EngineChanged, match="was written by valkey 99"):
+    with pytest.raises(embedded.EngineChanged, match="是 valkey 99 写的"):
         embedded.prepare(tmp_path, engine)
 
 
@@ -123,7 +123,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give a folder away")
     os.chown(tmp_path, 65534, 65534)
-    with pytest.raises(SettingsError, match="belongs to another user"):
+    with pytest.raises(SettingsError, match="属于别的用户"):
         embedded.private_folder(tmp_path)
 
 

@@ -136,6 +136,6 @@ def test_a_refused_token_is_told_in_words_only(tmp_path: Path) -> None:
     assert done.returncode == 1
     told = done.stderr.splitlines()
     assert [line for line in told if line.startswith("{")] == []
-    assert told[0].startswith(f"设置：account {account['id']}")
+    assert told[0].startswith(f"设置：账号 {account['id']}：app_secret")
     assert told[1].startswith("没有成功（menu_refused）：读")
     assert len(told) == 2

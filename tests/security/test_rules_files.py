@@ -56,7 +56,7 @@ def test_n_19_another_users_folder_is_refused(tmp_path: Path, monkeypatch: pytes
     from config.errors import SettingsError
 
     monkeypatch.setattr("os.getuid", lambda: tmp_path.stat().st_uid + 1)
-    with pytest.raises(SettingsError, match="another user"):
+    with pytest.raises(SettingsError, match="属于别的用户"):
         embedded.private_folder(tmp_path)
 
 

@@ -68,7 +68,7 @@ def test_a_section_without_its_port_keeps_its_own_default(tmp_path: Path, text: 
 
 def test_two_addresses_need_two_ports(tmp_path: Path) -> None:
     told = problems(tmp_path, "http: {port: 9000}\nadmin: {port: 9000}\n")
-    assert "admin.port: http.port is the same; each address needs its own (yizhan.yaml:2)" in told
+    assert "admin.port：与 http.port 相同；两个地址各要一个端口（yizhan.yaml:2）" in told
 
 
 def test_default_file_is_found_and_paths_are_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,39 +110,39 @@ def test_lists_from_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nonsense: 1\n", "nonsense: unknown key (yizhan.yaml:1)"),
-        ("data_dri: x\n", "data_dri: unknown key; did you mean data_dir? (yizhan.yaml:1)"),
-        ("http:\n  prot: 1\n", "http.prot: unknown key; did you mean port? (yizhan.yaml:2)"),
-        ("data_dir: a\ndata_dir: b\n", "data_dir: written twice, second time in yizhan.yaml:2"),
-        ("http: {port: 99999}\n", "http.port: should be less than or equal to 65535 (yizhan.yaml:1)"),
-        ("- a\n", "yizhan.yaml:1: expected keys and values"),
-        ("a: [1\n", "not valid YAML"),
-        (account_yaml(secret="-"), "account wecom-main: secret: is missing"),
-        (account_yaml(agent_id="abc"), "account wecom-main: agent_id: expected the app's AgentId"),
+        ("nonsense: 1\n", "nonsense：没有这个键（yizhan.yaml:1）"),
+        ("data_dri: x\n", "data_dri：没有这个键；是不是 data_dir？（yizhan.yaml:1）"),
+        ("http:\n  prot: 1\n", "http.prot：没有这个键；是不是 port？（yizhan.yaml:2）"),
+        ("data_dir: a\ndata_dir: b\n", "data_dir：写了两次，第二次在 yizhan.yaml:2（yizhan.yaml:1）"),
+        ("http: {port: 99999}\n", "http.port：最多是 65535（yizhan.yaml:1）"),
+        ("- a\n", "yizhan.yaml:1：最外层要是键和值"),
+        ("a: [1\n", "不是有效的 YAML"),
+        (account_yaml(secret="-"), "账号 wecom-main：secret：缺少这一项（yizhan.yaml:4）"),
+        (account_yaml(agent_id="abc"), "账号 wecom-main：agent_id：要是应用的 AgentId"),
         (
             account_yaml(corp_id="ww12"),
-            "account wecom-main: corp_id: expected ww or wx followed by 16 of 0-9 a-f, got 4 characters",
+            "账号 wecom-main：corp_id：要是 ww 或 wx 加 16 位 0-9 a-f，现在是 4 个字符",
         ),
-        (account_yaml(platform="feishu"), "account wecom-main: platform: expected wecom or mp (yizhan.yaml:5)"),
-        (account_yaml(secrte="x"), "account wecom-main: secrte: unknown key; did you mean secret? (yizhan.yaml:11)"),
-        (account_yaml(secret='"${NOT_SET}"'), "environment variable NOT_SET is not set (yizhan.yaml:8)"),
+        (account_yaml(platform="feishu"), "账号 wecom-main：platform：要是 wecom 或 mp（yizhan.yaml:5）"),
+        (account_yaml(secrte="x"), "账号 wecom-main：secrte：没有这个键；是不是 secret？（yizhan.yaml:11）"),
+        (account_yaml(secret='"${NOT_SET}"'), "环境变量 NOT_SET 没有设置（yizhan.yaml:8）"),
         (
             account_yaml().replace("    accounts", "    operators: [{account: nope, user: z}]\n    accounts"),
-            "no account of this tenant",
+            "tenants[0].operators[0].account：这个租户没有这个账号（yizhan.yaml:3）",
         ),
         (
             account_yaml() + account_yaml().split("accounts:\n")[1],
-            "tenants[0].accounts[1].id: the account id wecom-main is used twice; every account needs its own (yizhan.yaml:11)",
+            "tenants[0].accounts[1].id：账号 id wecom-main 用了两次；每个账号要有自己的（yizhan.yaml:11）",
         ),
         (
             account_yaml() + "  - id: acme\n",
-            "tenants[1].id: the tenant id acme is used twice; every tenant needs its own (yizhan.yaml:11)",
+            "tenants[1].id：租户 id acme 用了两次；每个租户要有自己的（yizhan.yaml:11）",
         ),
-        ("retention:\n  row_days: 29\n", "retention.row_days: expected at least body_days (yizhan.yaml:2)"),
-        ("retention: {row_days: 30}\ncallback_max_age_s: 2592001\n", "retention.row_days: expected at least callback_max_age_s"),
+        ("retention:\n  row_days: 29\n", "retention.row_days：不能小于 body_days（yizhan.yaml:2）"),
+        ("retention: {row_days: 30}\ncallback_max_age_s: 2592001\n", "retention.row_days：不能短于 callback_max_age_s"),
         (
             account_yaml(welcome="{interval_h: 9601}"),
-            "retention.row_days: expected at least welcome.interval_h of account wecom-main (defaults)",
+            "retention.row_days：不能短于账号 wecom-main 的 welcome.interval_h（默认值）",
         ),
     ],
 )
@@ -157,9 +157,9 @@ def test_every_problem_is_listed_at_once(tmp_path: Path) -> None:
 
 
 def test_a_bad_override_names_its_variable(tmp_path: Path) -> None:
-    assert "http.port: should be a valid integer" in problems(tmp_path, "", {"YIZHAN_HTTP__PORT": "eighty"})
-    assert "environment variable YIZHAN_HTTP__PORT" in problems(tmp_path, "", {"YIZHAN_HTTP__PORT": "eighty"})
-    assert "datadir: unknown key" in problems(tmp_path, "", {"YIZHAN_DATADIR": "x"})
+    assert "http.port：要是整数" in problems(tmp_path, "", {"YIZHAN_HTTP__PORT": "eighty"})
+    assert "（环境变量 YIZHAN_HTTP__PORT）" in problems(tmp_path, "", {"YIZHAN_HTTP__PORT": "eighty"})
+    assert "datadir：没有这个键" in problems(tmp_path, "", {"YIZHAN_DATADIR": "x"})
 
 
 def test_text_that_yaml_reads_as_something_else_stays_text(tmp_path: Path) -> None:
@@ -178,17 +178,14 @@ def test_cb_06_key_with_invisible_edges_is_accepted(tmp_path: Path, written: str
     assert account is not None
     assert account.encoding_aes_key is not None
     assert account.encoding_aes_key.get_secret_value() == KEY
-    assert any("account wecom-main: encoding_aes_key" in warning for warning in loaded.warnings)
+    assert any("账号 wecom-main：encoding_aes_key" in warning for warning in loaded.warnings)
     assert KEY not in "".join(loaded.warnings)
 
 
 def test_cb_06_key_of_42_characters_is_named_with_its_source(tmp_path: Path) -> None:
     """CB-06: 42 characters: the error names account, field, length and where it was read."""
     message = problems(tmp_path, account_yaml(encoding_aes_key='"${AES}"'), {"AES": KEY[:-1]})
-    assert (
-        "account wecom-main: encoding_aes_key: expected 43 letters and digits, got 42 characters (yizhan.yaml:10, from AES)"
-        in message
-    )
+    assert "账号 wecom-main：encoding_aes_key：要是 43 位字母和数字，现在是 42 个字符（yizhan.yaml:10，来自 AES）" in message
 
 
 def test_cb_19_blanks_around_ids_are_trimmed_with_a_warning(tmp_path: Path) -> None:
@@ -199,14 +196,14 @@ def test_cb_19_blanks_around_ids_are_trimmed_with_a_warning(tmp_path: Path) -> N
     assert account.platform == "wecom"
     assert account.corp_id == "ww0123456789abcdef"
     assert account.secret.get_secret_value() == SECRET
-    assert [warning.split(" (")[0] for warning in loaded.warnings] == [
-        "account wecom-main: corp_id: blanks or invisible characters around the value were removed",
-        "account wecom-main: secret: blanks or invisible characters around the value were removed",
+    assert [warning.split("（")[0] for warning in loaded.warnings] == [
+        "账号 wecom-main：corp_id：去掉了值两头的空白或看不见的字符",
+        "账号 wecom-main：secret：去掉了值两头的空白或看不见的字符",
     ]
 
 
 def test_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"gone\.yaml does not exist \(YIZHAN_CONFIG\)"):
+    with pytest.raises(SettingsError, match=r"gone\.yaml 不存在（YIZHAN_CONFIG）"):
         load(None, {"YIZHAN_CONFIG": str(tmp_path / "gone.yaml")})
 
 
@@ -232,14 +229,14 @@ def test_commands_find_the_demo_that_ran_here(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "bot.example.com"])
 def test_n_23_demo_refuses_other_addresses(tmp_path: Path, section: str, host: str) -> None:
     """N-23: --demo refuses non-loopback binds."""
-    with pytest.raises(SettingsError, match=f"{section}.host: the demo listens on loopback only"):
+    with pytest.raises(SettingsError, match=f"{section}.host：演示只在本机监听"):
         load(write(tmp_path, f'{section}: {{host: "{host}"}}\n'), {}, demo=True)
 
 
 @pytest.mark.parametrize("api_base", ["-", "http://127.0.0.1:8090", "https://qyapi.weixin.qq.com"])
 def test_n_23_demo_refuses_real_accounts(tmp_path: Path, api_base: str) -> None:
     """N-23: --demo refuses accounts that are not the simulator's, wherever they point."""
-    with pytest.raises(SettingsError, match="account wecom-main: the demo refuses real accounts"):
+    with pytest.raises(SettingsError, match="账号 wecom-main：演示不接真实账号"):
         load(write(tmp_path, account_yaml(api_base=api_base, corp_id="wwaaaaaaaaaaaaaaaa")), {}, demo=True)
 
 
