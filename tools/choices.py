@@ -117,7 +117,7 @@ def _folded(text: str) -> str:
 
 
 def _is_called(said: str, label: str) -> bool:
-    """Whether everything that was said is a part of the label: zhangsan02, 市场部 or 张三（zhangsan02） of 张三（zhangsan02，市场）."""
+    """Whether all that was said is a part of the label: 市场部 or 张三（zhangsan02） of 张三（zhangsan02，市场）."""
     parts = _parts(_folded(label))
     return all(one in parts or one.removesuffix("部") in parts for one in _parts(said))
 
