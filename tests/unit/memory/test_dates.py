@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from config.clock import SHANGHAI
 from memory.dates import find_stretches, resolve_range
-from memory.moments import find_moment, find_repeat
+from memory.moments import find_moment, find_repeat, impossible_time, unknown_repeat, vague_time
 from memory.numbers import parse_number
 from tests.shared_data import shared_json
 
@@ -80,6 +80,15 @@ def test_what_is_no_date(text: str) -> None:
         ("2026-08-20T09:00:00+08:00", "2026-08-20T09:00"),
         ("大后天下午三点一刻", "2026-08-15T15:15"),
         ("３月３日", "2027-03-03T09:00"),
+        ("今晚十二点", "2026-08-13T00:00"),
+        ("今晚零点", "2026-08-13T00:00"),
+        ("今天24点", "2026-08-13T00:00"),
+        ("明天半夜两点", "2026-08-14T02:00"),
+        ("后天晚上12点", "2026-08-15T00:00"),
+        ("周三上午十点", "2026-08-19T10:00"),
+        ("12号上午九点", "2026-09-12T09:00"),
+        ("明儿下午", "2026-08-13T14:00"),
+        ("每月最后一天", "2026-08-31T09:00"),
     ],
 )
 def test_moments(text: str, moment: str) -> None:
@@ -99,6 +108,59 @@ def test_no_moment(text: str) -> None:
 )
 def test_repeats(text: str, repeat: str) -> None:
     assert find_repeat(text)[0] == repeat
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("提醒我11月31号交报告", "11月31号"),
+        ("2月30日", "2月30日"),
+        ("下个月31号", "下个月31号"),
+        ("今天25点睡觉", "25点"),
+        ("3点70分", "3点70分"),
+        ("2月29日", None),  # comes in 2028
+        ("攒够100点", None),
+        ("明天上午九点", None),
+    ],
+)
+def test_what_no_calendar_has(text: str, said: str | None) -> None:
+    found = impossible_time(text, NOW)
+    assert (found and found[0]) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("下周开会", "下周"),
+        ("等会儿", "等会儿"),
+        ("过几天", "过几天"),
+        ("年底", "年底"),
+        ("周末", None),
+        ("月底", None),
+        ("明天", None),
+    ],
+)
+def test_which_words_name_no_day_in_particular(text: str, said: str | None) -> None:
+    found = vague_time(text, NOW)
+    assert (found and found[0]) == said
+    assert said is None or find_moment(text, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("每隔一天浇花", "每隔一天"),
+        ("每小时", "每小时"),
+        ("每两周", "每两周"),
+        ("每周一三五早上八点", "每周一三五"),
+        ("每周一和周三", "每周一和周三"),
+        ("每周一9点", None),
+        ("每天", None),
+        ("每月1号", None),
+    ],
+)
+def test_rhythms_that_are_not_offered(text: str, said: str | None) -> None:
+    assert unknown_repeat(text) == said
 
 
 def test_a_repeating_hour_is_not_moved_to_tonight() -> None:
