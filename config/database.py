@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -32,6 +32,7 @@ _TROUBLE_CLASSES = frozenset({"08", "40", "53", "57", "58"})
 resources, operator intervention (shutting down, starting up), system error."""
 _TROUBLE_STATES = frozenset({"55P03", "25006"})
 """A lock not to be had; a server that only reads, as after a failover."""
+_HOLD = text("SELECT pg_advisory_xact_lock(hashtext(:key))")
 
 
 class Database(Protocol):
@@ -61,6 +62,13 @@ def open_database(url: str) -> Database:
     if url.startswith("sqlite"):
         return SqliteDatabase(Path(url.split("///", 1)[1]))
     return PostgresDatabase(url)
+
+
+def one_at_a_time(connection: Connection, key: str) -> None:
+    """Wait until no other transaction holds ``key``, and hold it until this one ends: for writes that depend on what is there
+    before them, such as the next free number. SQLite writes one at a time anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_HOLD, {"key": key})
 
 
 def postgres_url(url: str) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from config.columns import table_of
 from tools.decided import Actor
 from tools.models import ToolAudit
+from tools.proposals import ACTIONS
 
 TRIES = 5
 """The last wrong code that is answered with anything but the end of the action."""
@@ -23,6 +24,7 @@ _KEEP = {
 
 def missed(connection: Connection, row: Row[Any], actor: Actor, now_ms: int) -> int:
     """Note one more wrong code and return how many there were for this action."""
+    connection.execute(select(ACTIONS.c.id).where(ACTIONS.c.id == row.id).with_for_update())  # tries at once count one by one
     keys = [f"wrong_code:{row.id}:{number}" for number in range(1, TRIES + 1)]
     count = int(connection.execute(select(func.count()).select_from(_AUDIT).where(_AUDIT.c.call_key.in_(keys))).scalar_one())
     values = {

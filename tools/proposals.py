@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
 from config.clock import Clock
 from config.columns import table_of
-from config.database import Database
+from config.database import Database, one_at_a_time
 from config.ids import new_id
 from config.schema import Limits
 from tools import texts
@@ -88,7 +88,7 @@ class Proposals:
         base = (action_id, short_digest(digest), code)
 
         def draft(connection: Connection) -> Prompt:
-            _one_at_a_time(connection, context.conversation_id)
+            one_at_a_time(connection, f"action:{context.conversation_id}")  # nobody else takes the same number
             now = self._clock.shared_ms(connection)
             old = _replaced(connection, context, supersedes or _same(connection, context, digest, now))
             facts = self._facts(connection, context, base, old, _done_before(connection, context, digest, now), now)
@@ -126,6 +126,7 @@ class Proposals:
         """draft → pending, in the transaction that stores the prompt's message. The action it replaces ends here, and so do
         every other open one of the same call and the actions of an earlier attempt of the same turn (N-07). When its person
         decided about the replaced one meanwhile, the new one is withdrawn: asked once more, one wish would be done twice."""
+        one_at_a_time(connection, f"action:{context.conversation_id}")  # of two that ask for the same, one sees the other
         now = self._clock.shared_ms(connection)
         row = connection.execute(
             update(ACTIONS)
@@ -189,12 +190,6 @@ def _identity(context: ToolContext) -> dict[str, Any]:
         "inbound_seq": context.inbound_seq,
         "turn_fence": context.turn_fence,
     }
-
-
-def _one_at_a_time(connection: Connection, conversation_id: str) -> None:
-    """Two processes must not take the same number; SQLite writes one at a time anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:key))"), {"key": f"action:{conversation_id}"})
 
 
 def is_current(now_ms: int) -> ColumnElement[bool]:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select, update
 
 from config.clock import SHANGHAI, Clock
 from config.columns import table_of
-from config.database import Database
+from config.database import Database, one_at_a_time
 from config.ids import new_id
 from config.logging import get_logger, log
 from config.ports import Draft, Outbox
@@ -40,6 +40,7 @@ class NewReminder:
 
 def add_reminder(connection: Connection, context: ToolContext, plan: NewReminder) -> int:
     """Store a reminder inside the caller's transaction, once per key; returns its number."""
+    one_at_a_time(connection, f"reminder:{context.tenant_id}:{context.owner_key}")
     known = connection.execute(select(_REMINDER.c.number).where(_REMINDER.c.idempotency_key == plan.key)).scalar()
     if known is not None:
         return int(known)
@@ -69,6 +70,8 @@ def add_reminder(connection: Connection, context: ToolContext, plan: NewReminder
 
 def waiting_reminders(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
     """When each of these reminders is due next (UTC ms), by key; only those that still wait."""
+    if not keys:
+        return {}
     query = select(_REMINDER.c.idempotency_key, _REMINDER.c.next_due_ms)
     rows = connection.execute(query.where(_REMINDER.c.idempotency_key.in_(keys), _REMINDER.c.status == "active")).all()
     return {str(row.idempotency_key): int(row.next_due_ms) for row in rows}

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select, update
 
 from config.clock import Clock
 from config.columns import table_of
-from config.database import Database
+from config.database import Database, one_at_a_time
 from config.ids import new_id
 from tools import texts
 from tools.base import Prepared, Tool, ToolContext, ToolFailed, ToolRefused, ToolResult, phrases
@@ -43,6 +43,7 @@ async def _create(context: ToolContext, arguments: Mapping[str, Any]) -> ToolRes
 
 
 def _insert(connection: Connection, context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
+    one_at_a_time(connection, f"todo:{context.tenant_id}:{context.owner_key}")
     known = connection.execute(select(_TODO).where(_TODO.c.idempotency_key == context.call_key)).first()
     if known is not None:
         text = texts.TODO_MADE.format(number=known.number, title=known.title, times="")
