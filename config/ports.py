@@ -67,6 +67,18 @@ class Outbox(Protocol):
         not later than ``until_ms``."""
         ...
 
+    def undeliverable_prompts(self, connection: Connection, since_ms: int, limit: int) -> list[str]:
+        """Actions whose prompt was given up since then and reached nobody (N-15)."""
+        ...
+
+    def cancel_action_prompt(self, connection: Connection, action_id: str) -> int:
+        """Withdraw what has not been sent of an action's prompt; returns how many rows."""
+        ...
+
+    def parked_count(self, connection: Connection, conversation_id: str) -> int:
+        """How many messages wait for 继续 in this conversation."""
+        ...
+
 
 class Bell(Protocol):
     """Wakes whoever waits for rows of a queue. A lost, late or doubled ring is harmless."""

@@ -223,7 +223,7 @@ class SqlOutbox:
         return outbox_pull.pulled_again(connection, key)
 
     def parked_count(self, connection: Connection, conversation_id: str) -> int:
-        """How many messages wait for 继续 in this conversation."""
+        """See config.ports.Outbox.parked_count."""
         return outbox_pull.parked_count(connection, conversation_id)
 
     def flush_parked(self, connection: Connection, conversation_id: str, limit: int = outbox_pull.FLUSH_LIMIT) -> int:
@@ -232,7 +232,7 @@ class SqlOutbox:
 
     # prompts --------------------------------------------------------------------------------------------------------
     def cancel_action_prompt(self, connection: Connection, action_id: str) -> int:
-        """Withdraw what has not been sent of an action's prompt; returns how many rows."""
+        """See config.ports.Outbox.cancel_action_prompt."""
         where = ROWS.c.action_id == action_id
         return sum(move(connection, where, state, "cancelled") for state in ("passive_reserved", "pending", "parked"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 from sqlalchemy import Connection, select, update
 
@@ -22,20 +22,6 @@ _EDIT = "edit"
 """``decided_via`` of a pending action that its person asked to change."""
 
 _KEY = re.compile(r"pa1\|[0-9a-zA-Z_-]{1,64}\|[0-9a-f]{16}\|[cr]")
-
-
-@runtime_checkable
-class _Parking(Protocol):
-    def parked_count(self, connection: Connection, conversation_id: str) -> int:
-        """How many answers wait for 继续."""
-        ...
-
-
-@runtime_checkable
-class _Withdrawing(Protocol):
-    def cancel_action_prompt(self, connection: Connection, action_id: str) -> int:
-        """Withdraw what has not been sent of an action's prompt."""
-        ...
 
 
 class Decisions:
@@ -94,7 +80,7 @@ class Decisions:
             return _shown_again(row)
         if not named and not (seen and self._is_newest(connection, actor, [row.id])):
             return Answer() if decision.strength == "weak" else _shown_again(row)
-        if not named and decision.strength == "weak" and self._parked(connection, actor.conversation_id):
+        if not named and decision.strength == "weak" and self._outbox.parked_count(connection, actor.conversation_id):
             return Answer()
         if row.risk == "high" or row.code is not None:
             if decision.code is None and decision.number != int(row.code or -1):
@@ -120,7 +106,8 @@ class Decisions:
 
     def _to_change(self, connection: Connection, actor: Actor, row: Action) -> Answer:
         """The person asked for a change: what they were shown so far is no longer what they want, until it is shown anew."""
-        asked = {"decided_via": _EDIT, "decided_message": actor.message_key, "decided_at_ms": self._clock.now_ms()}
+        asked: dict[str, Any] = {"decided_by": actor.user_id, "decided_via": _EDIT, "decided_message": actor.message_key}
+        asked["decided_at_ms"] = self._clock.now_ms()
         move_action(connection, row.id, ("pending",), asked)
         return Answer(edit=as_open(row, self._clock.shared_ms(connection)))
 
@@ -138,9 +125,6 @@ class Decisions:
             return False
         in_time = newest.sent_at_ms // 1000 <= actor.said_at_ms // 1000  # CreateTime has whole seconds
         return in_time and newest.sent_at_ms <= actor.received_at_ms
-
-    def _parked(self, connection: Connection, conversation_id: str) -> bool:
-        return isinstance(self._outbox, _Parking) and self._outbox.parked_count(connection, conversation_id) > 0
 
     def _none_open(self, connection: Connection, actor: Actor, decision: Decision, now: int) -> Answer:
         if decision.strength == "weak" or decision.kind == "edit":
@@ -241,8 +225,7 @@ class Decisions:
     def _reject(self, connection: Connection, actor: Actor, row: Action, *, via: str) -> Answer:
         if not self._decided(connection, actor, row, "rejected", via):
             return self._settled(connection.execute(select(ACTIONS).where(ACTIONS.c.id == row.id)).one(), actor)
-        if isinstance(self._outbox, _Withdrawing):
-            self._outbox.cancel_action_prompt(connection, row.id)
+        self._outbox.cancel_action_prompt(connection, row.id)
         return Answer(texts.REJECTED.format(summary=row.summary), outcome="rejected")
 
     def _decided(self, connection: Connection, actor: Actor, row: Action, status: str, via: str) -> bool:

@@ -8,7 +8,7 @@ from config.clock import Clock
 from tools import texts
 from tools.action_rows import Action, end_row
 from tools.open_actions import is_over
-from tools.outcomes import Outcomes, Prompts
+from tools.outcomes import Outcomes
 from tools.proposals import ACTIONS, AHEAD_MS
 
 UNCLAIMED_MS = 120_000
@@ -23,9 +23,8 @@ def end_waiting(connection: Connection, outcomes: Outcomes, clock: Clock, limit:
     for row in connection.execute(select(ACTIONS).where(late).limit(limit)).all():
         group = _withdraw(connection, outcomes, row, now)
         groups += [group] if group is not None else []
-    if isinstance(outcomes.outbox, Prompts):
-        for action_id in outcomes.outbox.undeliverable_prompts(connection, clock.now_ms() - _PROMPT_MS, limit):
-            end_row(connection, action_id, "pending", "withdrawn", "undelivered", now)
+    for action_id in outcomes.outbox.undeliverable_prompts(connection, clock.now_ms() - _PROMPT_MS, limit):
+        end_row(connection, action_id, "pending", "withdrawn", "undelivered", now)
     for row in connection.execute(select(ACTIONS).where(is_over(now)).limit(limit - len(groups))).all():
         group = _expire(connection, outcomes, row, now)
         groups += [group] if group is not None else []
@@ -62,7 +61,7 @@ def _expire(connection: Connection, outcomes: Outcomes, row: Action, now_ms: int
     status, code = ("expired", None) if seen else ("withdrawn", "undelivered")
     if not end_row(connection, row.id, "pending", status, code, now_ms):
         return None
-    if not seen and isinstance(outcomes.outbox, Prompts):
+    if not seen:
         outcomes.outbox.cancel_action_prompt(connection, row.id)
     text = texts.OUTCOME_EXPIRED if seen else texts.OUTCOME_UNSEEN
     return outcomes.tell(connection, row, text.format(summary=row.summary))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Protocol, runtime_checkable
 
 from sqlalchemy import Connection, insert, update
 
@@ -20,19 +19,6 @@ from tools.proposals import ACTIONS
 from tools.registry import Registry, storable, summarized
 
 _MESSAGE = table_of(Message)
-
-
-@runtime_checkable
-class Prompts(Protocol):
-    """What an outbox knows of confirmation prompts besides sending them."""
-
-    def undeliverable_prompts(self, connection: Connection, since_ms: int, limit: int) -> list[str]:
-        """Actions whose prompt was given up and reached nobody (N-15)."""
-        ...
-
-    def cancel_action_prompt(self, connection: Connection, action_id: str) -> int:
-        """Withdraw what has not been sent of an action's prompt."""
-        ...
 
 
 class Outcomes:
