@@ -1,4 +1,4 @@
-"""A named right that one process of the deployment holds at a time: who reaps, who blanks old bodies."""
+"""A named right that one process of the deployment holds at a time: who reaps, who drops what is old."""
 
 from __future__ import annotations
 

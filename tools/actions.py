@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import Connection, select, update
 
@@ -84,7 +85,9 @@ class Executor:
 
         def decide(connection: Connection) -> bool:
             now = self._clock.shared_ms(connection)
-            values = {"decided_by": user_id, "decided_via": "cli", "decided_at_ms": now}
+            values: dict[str, Any] = {"decided_by": user_id, "decided_via": "cli", "decided_at_ms": now}
+            if not agreed:
+                values["finished_at_ms"] = now
             mine = (ACTIONS.c.id == action_id) & (ACTIONS.c.requester_id.in_((user_id, user_id.lower()))) & is_current(now)
             statement = update(ACTIONS).where(mine, ACTIONS.c.status == "pending")
             statement = statement.values(status="confirmed" if agreed else "rejected", **values)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
+from config.clock import Clock
 from config.ids import new_id
 from memory.numbers import INTEGER, parse_number
 from tools import texts
@@ -22,6 +23,14 @@ _GOOD_FOR_MS = 600_000
 _BARE_MS = 120_000
 """Later a bare number is more likely about something else."""
 MAX_OPTIONS = 9
+_NEWEST = (
+    select(ACTIONS.c.tool, ACTIONS.c.args_json, ACTIONS.c.expires_at_ms, ACTIONS.c.created_at_ms)
+    .where(ACTIONS.c.tenant_id == bindparam("tenant"), ACTIONS.c.conversation_id == bindparam("conversation"))
+    .where(ACTIONS.c.requester_id == bindparam("person"), ACTIONS.c.status == "choice")
+    .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
+    .limit(1)
+)
+"""Built once: without a model every short message asks."""
 
 
 def question_text(question: str, options: Sequence[Option]) -> str:
@@ -33,13 +42,12 @@ def question_text(question: str, options: Sequence[Option]) -> str:
 
 def offer(context: ToolContext, tool: Tool, question: str, options: Sequence[Option]) -> Callable[[Connection], None]:
     """The write that keeps what each option means; it replaces an older question of this person here."""
-    now = context.clock.now_ms()
     shown = options[:MAX_OPTIONS]
     kept = {"labels": [option.label for option in shown], "calls": [dict(option.arguments) for option in shown]}
 
     def write(connection: Connection) -> None:
         close(connection, context.conversation_id, context.user_id)
-        choice_id = new_id("ch")
+        choice_id, now = new_id("ch"), context.clock.shared_ms(connection)
         connection.execute(
             ACTIONS.insert().values(
                 id=choice_id,
@@ -79,20 +87,20 @@ def close(connection: Connection, conversation_id: str, user_id: str) -> None:
 
 
 def chosen(
-    connection: Connection, actor: Actor, number: int, now_ms: int, *, bare: bool = False
+    connection: Connection, actor: Actor, number: int, clock: Clock, *, bare: bool = False
 ) -> tuple[str, Mapping[str, Any]] | None:
     """The tool and arguments that this number stands for, or None when no question with that many options waits; for a
     ``bare`` number: one just asked."""
-    waiting = _waiting(connection, actor, now_ms, _BARE_MS if bare else _GOOD_FOR_MS)
+    waiting = _waiting(connection, actor, clock, _BARE_MS if bare else _GOOD_FOR_MS)
     if waiting is None or not 1 <= number <= len(waiting.calls):
         return None
     return waiting.tool, waiting.calls[number - 1]
 
 
-def number_meant(connection: Connection, actor: Actor, words: str, now_ms: int) -> int | None:
+def number_meant(connection: Connection, actor: Actor, words: str, clock: Clock) -> int | None:
     """Which option of the question just asked a short answer in words means: 第二个, an account, a name or a department that
     only one of them has. 0: none of them (算了, 都不是). None when nothing waits or it is not plain."""
-    waiting = _waiting(connection, actor, now_ms, _BARE_MS)
+    waiting = _waiting(connection, actor, clock, _BARE_MS)
     if waiting is None:
         return None
     bare = _folded(words)
@@ -133,22 +141,14 @@ class _Waiting:
     calls: tuple[Mapping[str, Any], ...]
 
 
-def _waiting(connection: Connection, actor: Actor, now_ms: int, for_ms: int) -> _Waiting | None:
-    """The newest question of this person here that was asked at most ``for_ms`` ago."""
-    row = connection.execute(
-        select(ACTIONS.c.tool, ACTIONS.c.args_json)
-        .where(
-            ACTIONS.c.tenant_id == actor.tenant_id,
-            ACTIONS.c.conversation_id == actor.conversation_id,
-            ACTIONS.c.requester_id == actor.person,
-            ACTIONS.c.status == "choice",
-            ACTIONS.c.expires_at_ms > now_ms,
-            ACTIONS.c.created_at_ms >= now_ms - for_ms,
-        )
-        .order_by(ACTIONS.c.created_at_ms.desc(), ACTIONS.c.id.desc())
-        .limit(1)
-    ).first()
+def _waiting(connection: Connection, actor: Actor, clock: Clock, for_ms: int) -> _Waiting | None:
+    """The newest question of this person here, if it was asked at most ``for_ms`` ago."""
+    whose = {"tenant": actor.tenant_id, "conversation": actor.conversation_id, "person": actor.person}
+    row = connection.execute(_NEWEST, whose).first()
     if row is None:
+        return None
+    now_ms = clock.shared_ms(connection)
+    if row.expires_at_ms <= now_ms or row.created_at_ms < now_ms - for_ms:
         return None
     kept = json.loads(row.args_json)
     if isinstance(kept, list):  # asked before labels were kept

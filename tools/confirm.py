@@ -102,8 +102,7 @@ class Confirmations:
     async def choose(self, actor: Actor, number: int, *, bare: bool = False) -> Answer:
         """选 N: the call that the numbered answer means, proposed like any other. A ``bare`` number counts for a question
         of the last minutes only. The outcome is "none" where there is none."""
-        now = self._clock.now_ms()
-        found = await self._database.read(lambda c: choices.chosen(c, actor, number, now, bare=bare))
+        found = await self._database.read(lambda c: choices.chosen(c, actor, number, self._clock, bare=bare))
         if found is None:
             return Answer("" if bare else texts.CHOICE_NONE, outcome="none")
         tool, arguments = found
@@ -128,8 +127,7 @@ class Confirmations:
     async def choose_by_words(self, actor: Actor, words: str) -> Answer:
         """The answer to a question just asked in words instead of its number (第二个, an account); 算了 ends the question. The
         outcome is "none" where no question waits, or the words mean no option of it."""
-        now = self._clock.now_ms()
-        number = await self._database.read(lambda c: choices.number_meant(c, actor, words, now))
+        number = await self._database.read(lambda c: choices.number_meant(c, actor, words, self._clock))
         if number is None:
             return Answer(outcome="none")
         if number > 0:

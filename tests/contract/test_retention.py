@@ -190,12 +190,12 @@ async def test_n_10_files_go_with_their_bodies(database: Database, tmp_path: Pat
     """N-10: folders of days that are over go in every process, those of scheduled pushes and foreign ones stay."""
     retention = retention_at(database, NOW, tmp_path)
     assert await retention.remove_files() == 0
-    days = ("2026-12-15", "2026-12-16", "2027-01-15", "2027-03-01", "lost+found")
+    days = ("2026-12-15", "20261214", "2026-12-16", "20261216", "2027-01-15", "2027-03-01", "lost+found")
     for root in ("media", "outgoing"):
         for day in days:
             (tmp_path / root / day / "somebody").mkdir(parents=True)
-    assert await retention.remove_files() == 2
-    assert {path.name for path in (tmp_path / "media").iterdir()} == set(days[1:])
+    assert await retention.remove_files() == 4
+    assert {path.name for path in (tmp_path / "media").iterdir()} == set(days[2:])
 
 
 async def test_one_leader_at_a_time(database: Database) -> None:
