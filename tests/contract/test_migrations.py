@@ -76,22 +76,52 @@ async def test_processes_that_migrate_at_once_all_succeed(url: str) -> None:
     assert await read(url, differences) == []
 
 
-def test_from_an_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that an earlier version wrote, with its tables of revision 0001 and a row in them, opens and keeps the row."""
-    path = tmp_path / "old.db"
+OLD_ROWS = """
+INSERT INTO account_state (account_id, tenant_id, capability) VALUES ('a', 't', 'push');
+INSERT INTO conversation (id, tenant_id, account_id, chat_type, peer_id, user_id, id_type, session_id, fence, created_at_ms)
+VALUES ('c1', 't', 'a', 'single', 'zhangsan', 'ZhangSan', 'wecom_userid', 's', 0, 1);
+INSERT INTO pending_action (id, tenant_id, account_id, conversation_id, session_id, requester_id, approver_policy, tool,
+ tool_version, tool_call_id, args_json, args_digest, prompt_text, summary, risk, number, revision, status, expires_at_ms,
+ idempotency_key, fence, created_at_ms)
+VALUES ('pa1', 't', 'a', 'c1', 's', 'ZhangSan', 'requester', 'x', '1', 'y', '{}', 'd', 'p', 's', 'normal', 1, 1,
+ 'pending', 9, 'k', 0, 1);
+INSERT INTO todo (id, tenant_id, owner_key, number, title, status, idempotency_key, created_at_ms) VALUES
+ ('t1', 't', 'a:wecom_userid:ZhangSan', 1, '周报', 'open', 't1', 1),
+ ('t2', 't', 'a:wecom_userid:zhangsan', 1, '买水', 'open', 't2', 2),
+ ('t3', 't', 'a:wecom_userid:ZHANGSAN', 2, '取件', 'open', 't3', 3),
+ ('t4', 't', 'a:open_id:oAbC', 1, '别动', 'open', 't4', 4);
+INSERT INTO reminder (id, tenant_id, account_id, conversation_id, user_id, owner_key, number, text, next_due_ms, repeat, status,
+ idempotency_key, created_at_ms)
+VALUES ('r1', 't', 'a', 'c1', 'ZhangSan', 'a:wecom_userid:ZhangSan', 3, '开会', 9, 'none', 'active', 'r1', 1)
+"""
+
+
+async def test_from_an_old_database(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that an earlier version wrote, with its tables of revision 0001 and rows in them, opens and keeps them; what
+    belongs to a WeCom member is found whatever the spelling it was stored under (CB-20)."""
     with monkeypatch.context() as earlier:
         earlier.setattr(migrate, "HEAD", "0001")
-        migrate.upgrade(f"sqlite:///{path}")
-    connection = sqlite3.connect(path)
-    connection.execute("INSERT INTO account_state (account_id, tenant_id, capability) VALUES ('a', 't', 'push')")
-    connection.commit()
-    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
-    connection.close()
-    assert migrate.upgrade(f"sqlite:///{path}") == "0001"
-    assert asyncio.run(read(f"sqlite:///{path}", differences)) == []
-    connection = sqlite3.connect(path)
-    assert connection.execute("SELECT capability FROM account_state").fetchall() == [("push",)]
-    connection.close()
+        await asyncio.to_thread(migrate.upgrade, url)
+    database = open_database(url)
+    assert await database.read(migrate.revision_of) == "0001"
+    for statement in OLD_ROWS.split(";"):
+        await database.write(lambda c, sql=statement: c.execute(text(sql.replace(":", r"\:"))))  # type: ignore[misc]
+    await database.close()
+    assert await asyncio.to_thread(migrate.upgrade, url) == "0001"
+    assert await read(url, differences) == []
+
+    def rows(query: str) -> Any:
+        return read(url, lambda c: [tuple(row) for row in c.execute(text(query))])
+
+    assert await rows("SELECT capability FROM account_state") == [("push",)]
+    assert await rows("SELECT id, owner_key, number FROM todo ORDER BY id") == [
+        ("t1", "a:wecom_userid:zhangsan", 2),
+        ("t2", "a:wecom_userid:zhangsan", 1),
+        ("t3", "a:wecom_userid:zhangsan", 3),
+        ("t4", "a:open_id:oAbC", 1),
+    ]
+    assert await rows("SELECT owner_key, number, user_id FROM reminder") == [("a:wecom_userid:zhangsan", 3, "ZhangSan")]
+    assert await rows("SELECT requester_id FROM pending_action") == [("zhangsan",)]
 
 
 def test_the_constant_names_the_head_of_the_scripts() -> None:
