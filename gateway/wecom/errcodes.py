@@ -37,6 +37,7 @@ TABLE = ErrcodeTable(
         ("token", 45009): Action.retry,
         ("repeat", 42014): Action.ok,  # "taskid has existed": the first attempt was delivered
         ("repeat", 60140): Action.ok,  # the response_code is used up by the first attempt
+        ("card_update", 60140): Action.ok,  # clicked twice: the card was replaced for the first click, and both have their words
     },
     pauses={45009: "minute"},
     stale_media=frozenset({40007}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -53,3 +54,19 @@ async def test_rights_are_told_to_employees_only(house: Stack) -> None:
         assert "权限" not in answer
         assert "我在这里不能替你办事" in answer
     assert (await house.ask("mp-main", MP_MAIN_OPEN_ID, "帮助")).startswith("有问题直接发给我，也可以发这些命令：")
+
+
+async def test_a_card_clicked_twice_is_answered_in_whole_sentences_only(house: Stack) -> None:
+    """EVT-06 C16: the platform takes one update of a card; what the second click adds is its answer, not a bare state."""
+    await house.say(WECOM, "lisi", "建个待办：换滤芯")
+    card = (await house.seen(WECOM, "lisi", "标题：“换滤芯”"))["card"]
+    click = {"account": WECOM, "user": "lisi", "task_id": card["task_id"], "key": card["button_list"][0]["key"]}
+    await asyncio.gather(*(house.post("click", **click) for _ in range(3)))
+    await house.seen(WECOM, "lisi", "已建待办 #1：换滤芯")
+    updates = "SELECT status, errcode FROM outbox_message WHERE kind = 'card_update' AND status = 'sent'"
+
+    async def replaced() -> bool:
+        return len(await house.rows(updates)) == 3
+
+    await house.until(replaced)
+    assert not {"已确认", "已执行"} & set(await house.texts(WECOM, "lisi"))

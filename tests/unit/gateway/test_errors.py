@@ -70,6 +70,8 @@ def test_no_number_is_listed_twice(platform: str) -> None:
         ("wecom", 60020, None, Action.operator),
         ("wecom", 42014, None, Action.degrade),
         ("wecom", 42014, "repeat", Action.ok),
+        ("wecom", 60140, "repeat", Action.ok),
+        ("wecom", 60140, "card_update", Action.ok),
         ("wecom", 48002, None, Action.operator),
         ("mp", 48002, None, Action.target_fault),
         ("mp", 48001, None, Action.switch_to_pull),
