@@ -123,7 +123,7 @@ async def _delete(context: ToolContext, arguments: Mapping[str, Any]) -> ToolRes
 
 def _end(connection: Connection, context: ToolContext, number: int, status: str, said: str) -> ToolResult:
     own = (_TODO.c.tenant_id == context.tenant_id, _TODO.c.owner_key == context.owner_key, _TODO.c.number == number)
-    row = connection.execute(select(_TODO).where(*own, _TODO.c.status != "deleted")).first()
+    row = connection.execute(select(_TODO).where(*own, _TODO.c.status != "deleted").with_for_update()).first()
     if row is None:
         raise ToolFailed("no such to-do", user_text=texts.TODO_MISSING.format(number=number))
     if row.status == status:

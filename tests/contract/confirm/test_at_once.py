@@ -44,3 +44,17 @@ async def test_things_made_at_once_have_numbers_of_their_own(world: World) -> No
     for table, count in ((table_of(Todo), 4), (table_of(Reminder), 8)):
         numbers = await world.database.read(lambda c, table=table: c.execute(select(table.c.number)).scalars().all())  # type: ignore[misc]
         assert sorted(numbers) == list(range(1, count + 1))
+
+
+async def test_what_was_deleted_while_it_was_finished_stays_deleted(world: World) -> None:
+    """Two actions about one to-do: whichever comes second sees what the first has done."""
+    todo = table_of(Todo)
+    for number in range(1, 6):
+        made = await world.propose("todo_create", title=f"事 {number}")
+        await world.answer(f"确认 {made.number}")
+        both = [await world.propose(name, number=number) for name in ("todo_delete", "todo_finish")]
+        for prompt in both:
+            await world.hear(f"确认 {prompt.number}")
+        await asyncio.gather(*(world.open().executor.execute(prompt.action_id) for prompt in both))
+        query = select(todo.c.status).where(todo.c.number == number)
+        assert await world.database.read(lambda c, query=query: c.execute(query).scalar_one()) == "deleted"  # type: ignore[misc]
