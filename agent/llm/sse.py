@@ -13,6 +13,8 @@ from agent.llm.base import ModelError
 MAX_BYTES = 16 * 1024 * 1024
 """What one answer may weigh on the wire, keep-alives and blanks included."""
 _MAX_LINE = 2 * 1024 * 1024
+_MAX_LINES = 500_000
+"""Far more than any answer has; blank lines without end would cost a minute of processor time before they weigh too much."""
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
 _ERROR_EVENTS = ("error", "exception")
 
@@ -51,21 +53,29 @@ def events_of(body: bytes) -> Iterator[Event]:
 
 class _Reader:
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
         self._seen = 0
+        self._count = 0
         self._name = ""
         self._lines: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         self._seen += len(chunk)
-        *lines, self._rest = _LINE_END.split(self._rest + chunk)
-        if self._seen > MAX_BYTES or len(self._rest) > _MAX_LINE:
+        lines: list[bytes] = []
+        if self._rest.endswith(b"\r") or b"\n" in chunk or b"\r" in chunk:  # else a line goes on, and is not read again
+            *lines, rest = _LINE_END.split(bytes(self._rest) + chunk)
+            self._rest = bytearray(rest)
+        else:
+            self._rest += chunk
+        self._count += len(lines)
+        if self._seen > MAX_BYTES or len(self._rest) > _MAX_LINE or self._count > _MAX_LINES:
             raise ModelError("bad_body", "endless answer")
         for line in lines:
-            yield from self._line(line)
+            if line or self._lines:  # blanks by the million are cheap
+                yield from self._line(line)
 
     def finish(self) -> Iterator[Event]:
-        yield from self._line(self._rest.rstrip(b"\r"))
+        yield from self._line(bytes(self._rest).rstrip(b"\r"))
         yield from self._line(b"")
 
     def _line(self, raw: bytes) -> Iterator[Event]:

@@ -205,11 +205,10 @@ async def test_dup_09_the_same_words_twice_are_two_messages(stack: Stack) -> Non
     for key in ("k2", "k3", "k2"):
         await push(stack, MEMBER[0], [MEMBER[1]], "库存不足", key)
 
-    async def three() -> bool:
-        return len(await stack.texts(*MEMBER)) == 3
+    async def all_sent() -> bool:
+        return [row["status"] for row in await outgoing(stack)] == ["sent"] * 3
 
-    await stack.until(three)
-    assert {row["status"] for row in await outgoing(stack)} == {"sent"}
+    await stack.until(all_sent)
     assert await stack.texts(*MEMBER) == ["库存不足"] * 3
 
 

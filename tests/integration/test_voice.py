@@ -97,7 +97,7 @@ async def test_an_empty_recognition_is_a_notice_not_an_empty_prompt(
 async def test_a_spoken_command_is_one(tmp_path: Path, server: ModelServer) -> None:
     made = await listener(tmp_path, server, Store(), ["chat", "transcribe"])
     result = await made.say("帮助。", kind="voice", typed=False, attachments=VOICE)
-    assert result.text.startswith(texts.HELP_TITLE)
+    assert result.text.startswith(texts.HELP_COMMANDS)
     assert server.requests == []
     await made.close()
 
