@@ -21,7 +21,7 @@ from config.errors import DatabaseBroken, DatabaseBusy, DatabaseNewer
 from config.logging import get_logger, log
 from gateway import up_texts
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision this code knows, oldest first."""
 
 HEAD = REVISIONS[-1]

@@ -19,6 +19,7 @@ class PendingAction(SQLModel, table=True):
     __tablename__ = "pending_action"
     __table_args__ = (
         Index("ix_action_open", "conversation_id", "status", "number"),
+        Index("ix_action_status", "status", "created_at_ms"),
         rows_end("created_at_ms", "succeeded", "failed", "rejected", "expired", "withdrawn", "superseded"),
     )
 
@@ -113,7 +114,11 @@ class Reminder(SQLModel, table=True):
     """A reminder, one-shot or repeating (``repeat`` is none, daily, weekdays, weekly, monthly). Due ones become outbox rows."""
 
     __tablename__ = "reminder"
-    __table_args__ = (Index("ix_reminder_due", "status", "next_due_ms"), rows_stay())
+    __table_args__ = (
+        Index("ix_reminder_due", "status", "next_due_ms"),
+        Index("ix_reminder_owner", "tenant_id", "owner_key", "status"),
+        rows_stay(),
+    )
 
     id: str = Field(primary_key=True)
     tenant_id: str
