@@ -44,5 +44,5 @@ def claims_a_write(text: str, question: str, known: Sequence[str] = ()) -> bool:
     if _ASKS.search(question.strip()):
         return False
     sentences = (part.strip(" *-#>\t\r\n") for part in _SENTENCE.findall(text))
-    own = (part for part in sentences if part and not any(part in one for one in known))
-    return any(_WRITTEN.match(part) and not _OTHERWISE.search(part) for part in own)
+    claims = (part for part in sentences if _WRITTEN.match(part) and not _OTHERWISE.search(part))
+    return any(not any(part in one for one in known) for part in claims)

@@ -8,14 +8,22 @@ _DIGITS = {char: value for value, chars in enumerate("零〇 一 二两 三 四 
 _UNITS = {"十": 10, "百": 100, "千": 1000}
 _BIG = {"万": 10_000, "亿": 100_000_000}
 CHINESE = "零〇一二两三四五六七八九十百千万亿"
-NUMBER = rf"(?:\d+(?:\.\d+)?|[{CHINESE}]+(?:点[零〇一二三四五六七八九]+)?)"
+_WEEKDAY = "[周期拜][一二三四五六]"
+_DIGITS_BEGIN = r"(?<!\d)"
+_CHINESE_BEGIN = rf"(?:(?<![{CHINESE}])(?!(?<=[周期拜])[一二三四五六])|(?<={_WEEKDAY}))"
+"""A number begins where its digits do (so that a long run of them is tried once), and after the day in 周一两点."""
+NUMBER = rf"(?:{_DIGITS_BEGIN}\d+(?:\.\d+)?|{_CHINESE_BEGIN}[{CHINESE}]+(?:点[零〇一二三四五六七八九]+)?)"
 """A regular expression for one number as :func:`parse_number` reads it."""
-INTEGER = rf"(?:\d+|[{CHINESE}]+)"
+INTEGER = rf"(?:{_DIGITS_BEGIN}\d+|{_CHINESE_BEGIN}[{CHINESE}]+)"
+_MAX_CHARS = 30
+"""Nobody means a longer one; it would be too large for a float, or for Python to print."""
 
 
 def parse_number(text: str) -> int | float | None:
     """The number a whole text spells, or None. ``两百五`` is 250, ``一万二`` 12,000, ``二〇二六`` 2026."""
     text = text.strip().replace(",", "")
+    if len(text) > _MAX_CHARS:
+        return None
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     if re.fullmatch(r"-?\d+\.\d+", text):

@@ -71,7 +71,7 @@ class _Reader:
         if self._seen > MAX_BYTES or len(self._rest) > _MAX_LINE or self._count > _MAX_LINES:
             raise ModelError("bad_body", "endless answer")
         for line in lines:
-            if line or self._lines:  # blanks by the million are cheap
+            if line or self._lines or self._name:  # blanks by the million are cheap
                 yield from self._line(line)
 
     def finish(self) -> Iterator[Event]:

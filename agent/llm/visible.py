@@ -59,18 +59,19 @@ def without_thoughts(text: str) -> str:
     ends = [found.end() for found in _CLOSING.finditer(text)]
     fences = _Fences(text)
     kept: list[str] = []
-    at = 0
+    at, said = 0, False
     while (found := _SCAN.search(text, at)) is not None:
         kept.append(text[at : found.start()])
+        said = said or bool(kept[-1].strip())
         at = found.end()
         if found["close"] is not None:
-            kept = []
+            kept, said = [], False
         elif found["open"] is None:
-            at = fences.end_of(found)
+            at, said = fences.end_of(found), True
             kept.append(text[found.start() : at])
         elif (next_end := bisect_left(ends, at)) < len(ends):
             at = ends[next_end]
-        elif text.rfind("\n", 0, found.start()) + 1 == found.start() or not any(part.strip() for part in kept):
+        elif not said or text[found.start() - 1] == "\n":
             return "".join(kept)
         else:
             kept.append(found[0])
@@ -81,11 +82,12 @@ def without_thoughts(text: str) -> str:
 def without_markup(text: str) -> str:
     """The text without a chat template's own tokens, up to where the model's turn ended."""
     kept: list[str] = []
-    at = 0
+    at, said = 0, False
     for found in outside_code(_MARKUP, text):
         kept.append(text[at : found.start()])
+        said = said or bool(kept[-1].strip())
         at = found.end()
-        if found["end"] is not None and any(part.strip() for part in kept):
+        if found["end"] is not None and said:
             return "".join(kept).rstrip()
     return "".join([*kept, text[at:]])
 

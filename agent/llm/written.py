@@ -42,7 +42,7 @@ _GLM = re.compile(r"<tool_call>\s*([\w.:-]+)\s*((?:<arg_key>.*?)?)(?=</tool_call
 _GLM_FIELD = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?=</arg_value>|<arg_key>|\Z)", re.DOTALL)
 _NAME_THEN_JSON = re.compile(
     r"(?:<\|tool_call_begin\|>\s*|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?\s*|\[TOOL_CALLS\]\s*|\bto=)([\w.:-]+)"
-    r"(?:\s*<\|tool_call_argument_begin\|>|\s*<｜tool▁sep｜>|\s*\[ARGS\]|[^{]*<\|message\|>|\s*```(?:json)?|(?=\s*\{))\s*(?=\{)"
+    r"(?:\s*<\|tool_call_argument_begin\|>|\s*<｜tool▁sep｜>|\s*\[ARGS\]|[^{]{0,80}<\|message\|>|\s*```(?:json)?|(?=\s*\{))\s*(?=\{)"
 )
 _MORE = re.compile(r"<[|｜/]|tool_call|<parameter|<function")
 _PYTHON = re.compile(r"\A\[\s*[A-Za-z_][\w.]*\(.*\)\s*\]\Z", re.DOTALL)

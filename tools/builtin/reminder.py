@@ -25,7 +25,7 @@ _REMINDER = table_of(Reminder)
 _GRACE_MS = 5 * 60_000
 _LATE_MS = 60_000
 _logger = get_logger(__name__)
-_NUMBER = {"type": "integer", "minimum": 1, "title": "编号", "description": "提醒编号"}
+_NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "title": "编号", "description": "提醒编号"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tools.times import iso, parse_moment, show, to_ms
 _TODO = table_of(Todo)
 _LINK_MS = 7 * 86_400_000
 _TITLE = {"type": "string", "minLength": 1, "maxLength": 200, "title": "标题", "description": "要做的事"}
-_NUMBER = {"type": "integer", "minimum": 1, "title": "编号", "description": "待办编号"}
+_NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "title": "编号", "description": "待办编号"}
 
 
 async def _prepare(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:

@@ -89,6 +89,15 @@ def test_what_is_no_date(text: str) -> None:
         ("12号上午九点", "2026-09-12T09:00"),
         ("明儿下午", "2026-08-13T14:00"),
         ("每月最后一天", "2026-08-31T09:00"),
+        ("周一两点开会", "2026-08-17T14:00"),
+        ("周三三点", "2026-08-12T15:00"),
+        ("星期一一点半", "2026-08-17T13:30"),
+        ("周五五点", "2026-08-14T17:00"),
+        ("下周一十点", "2026-08-17T10:00"),
+        ("周二二十点", "2026-08-18T20:00"),
+        ("每周一九点", "2026-08-17T09:00"),
+        ("周四十五点", "2026-08-13T15:00"),
+        ("礼拜天十点", "2026-08-16T10:00"),
     ],
 )
 def test_moments(text: str, moment: str) -> None:
@@ -193,6 +202,12 @@ def test_a_repeating_hour_is_not_moved_to_tonight() -> None:
 )
 def test_numbers(text: str, number: float | None) -> None:
     assert parse_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "亿" * 700, "9" * 400 + "万", "1" + "亿" * 190])
+def test_a_number_nobody_means_is_none(text: str) -> None:
+    """Python refuses to print the first two, and no float holds the others."""
+    assert parse_number(text) is None
 
 
 @given(st.text(max_size=60), st.datetimes(min_value=datetime(1990, 1, 1), max_value=datetime(2100, 1, 1)))
