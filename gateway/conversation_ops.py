@@ -97,26 +97,19 @@ class ConversationOps:
             .order_by(_ROW.c.seq)
             .limit(20)
         )
-        views = [
-            WorkView(
-                texts.quote((row.body or {}).get("text", "")),
-                "处理中" if row.status == "running" else "排队中",
-                max(0, (now - row.received_at_ms) // 1000),
-            )
-            for row in rows
-        ]
+        views = [_view(row.body, "", row.status, now - row.received_at_ms) for row in rows]
+        asked = _JOB.outerjoin(_ROW, _ROW.c.seq == _JOB.c.inbound_seq)
         jobs = connection.execute(
-            select(_JOB.c.name, _JOB.c.status, _JOB.c.created_at_ms)
+            select(_JOB.c.name, _JOB.c.status, _JOB.c.created_at_ms, _ROW.c.body)
+            .select_from(asked)
             .where(_JOB.c.conversation_id == where.conversation_id, _JOB.c.status.in_(_JOB_OPEN))
             .order_by(_JOB.c.created_at_ms)
             .limit(20)
         )
-        names = {"doctor": "诊断"}
-        return views + [
-            WorkView(
-                names.get(job.name, job.name),
-                "处理中" if job.status == "running" else "排队中",
-                max(0, (now - job.created_at_ms) // 1000),
-            )
-            for job in jobs
-        ]
+        return views + [_view(job.body, job.name, job.status, now - job.created_at_ms) for job in jobs]
+
+
+def _view(body: dict[str, Any] | None, job: str, status: str, age_ms: int) -> WorkView:
+    """A job is known by the message that asked for it; one without (a click) by what it is."""
+    question = texts.quote((body or {}).get("text", "")) or texts.JOB_NAMES.get(job, "")
+    return WorkView(question, texts.WORK_RUNNING if status == "running" else texts.WORK_QUEUED, max(0, age_ms // 1000))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 TOO_MUCH = "现在人多，这条没收下，请过几分钟再发。"
 RECEIPT = "好的，正在处理，完成后通知你。"
+WORK_RUNNING, WORK_QUEUED = "处理中", "排队中"
+JOB_NAMES = {"doctor": "诊断", "action": "确认过的操作", "tool": "查询"}
 QUEUED = "排队中，前面 {ahead} 条，轮到就处理，完成后通知你。"
 PULL_PLACEHOLDER = "正在处理“{question}”，稍后回复「继续」查看。"
 STILL_RUNNING = "还在处理：{question}，已 {age_s} 秒。完成后回复「继续」查看。"

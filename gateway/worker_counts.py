@@ -26,7 +26,8 @@ _BY_NAME = {count.name: count for count in COUNTS}
 
 
 class WorkerCounts:
-    """One worker's part: collects, and adds to the hash every five seconds. A killed worker loses what it had not added."""
+    """One worker's part: collects, and adds to the hash every five seconds. A killed worker loses what it had not added; what
+    Redis took without answering in time is added twice."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis

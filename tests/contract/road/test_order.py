@@ -244,6 +244,9 @@ async def test_long_work_is_a_job_bound_to_person_and_session(road: Road) -> Non
     assert (row["user_id"], row["conversation_id"], row["name"], row["status"]) == ("zhangsan", _PEER, "doctor", "queued")
     assert row["session_id"] == road.turns.where[0].session_id
     assert ("task", row["id"]) in road.bell.rings
+    assert [(view.question, view.state) for view in await road.ops.work(_where(road))] == [("诊断一下吧", "排队中")]
+    await road.database.write(lambda c: c.execute(update(INBOUND).values(body={"event": "card_click", "text": ""})))
+    assert [view.question for view in await road.ops.work(_where(road))] == ["诊断"]
 
 
 async def test_stop_reaches_a_running_turn_at_once(road: Road) -> None:
