@@ -135,11 +135,6 @@ class Confirmations:
         ending = (lambda c: choices.close(c, actor.conversation_id, actor.person),)
         return Answer(texts.CHOICE_DROPPED, outcome="asked", publish=ending)
 
-    def withdraw_undelivered(self, connection: Connection, action_id: str) -> bool:
-        """The prompt could not be delivered: its action is withdrawn (N-15). False when it was decided already."""
-        values = {"status": "withdrawn", "error_code": "undelivered", "finished_at_ms": self._clock.now_ms()}
-        return move_action(connection, action_id, ("pending", "draft"), values)
-
     def _reissuable(self, connection: Connection, actor: Actor) -> Action | None:
         now = self._clock.shared_ms(connection)
         row = reissuable_row(connection, actor, now - _RECENT_MS, now)

@@ -101,13 +101,6 @@ async def test_an_undelivered_prompt_confirms_nothing(world: World) -> None:
     assert await world.tools.executor.reap() == []
 
 
-async def test_withdrawn_when_delivery_gives_up(world: World) -> None:
-    """N-15: an undelivered prompt withdraws its action."""
-    prompt = await world.propose(deliver=False)
-    assert await world.database.write(lambda c: world.tools.confirm.withdraw_undelivered(c, prompt.action_id))
-    assert await world.answer("确认 1") == "这项已撤回，没有执行：部署：web-01"
-
-
 async def test_the_reaper_withdraws_what_delivery_gave_up(world: World) -> None:
     """N-15: a prompt whose message died is withdrawn within a pass; one that arrived is not touched."""
     lost = await world.propose(deliver=False, host="a")
@@ -117,6 +110,7 @@ async def test_the_reaper_withdraws_what_delivery_gave_up(world: World) -> None:
     await world.tools.executor.reap()
     assert (await world.row(lost.action_id)).status == "withdrawn"
     assert (await world.row(kept.action_id)).status == "pending"
+    assert await world.answer("确认 1") == "这项已撤回，没有执行：部署：a"
 
 
 async def test_weak_words_wait_while_answers_are_parked(world: World) -> None:
