@@ -120,6 +120,8 @@ class Registry:
             cleaned, problems = self.examine(tool, cleaned)
         if problems:
             return CallOutcome("invalid", invalid_text(tool, problems), asks=True)
+        if tool.needs_confirmation:
+            cleaned = with_defaults(tool, cleaned)
         context = replace(context, call_key=context.call_key or _call_key(context, tool, cleaned, call_id))
         try:
             prepared = await prepare_call(tool, context, cleaned)
@@ -198,6 +200,14 @@ class Registry:
         shown = name[:64]
         text = texts.UNKNOWN_TOOL_NEAR.format(name=shown, near=near[0]) if near else texts.UNKNOWN_TOOL.format(name=shown)
         return CallOutcome("invalid", text)
+
+
+def with_defaults(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with what the tool declares for those left out: the person confirms these, too, so they are shown and kept
+    (N-17). A default of null stands for "not given"."""
+    declared = tool.parameters.get("properties", {})
+    given = {name: schema["default"] for name, schema in declared.items() if isinstance(schema, Mapping) and "default" in schema}
+    return {**{name: value for name, value in given.items() if value is not None}, **arguments}
 
 
 async def prepare_call(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:

@@ -12,7 +12,7 @@ from agent.intents import read_decision
 from agent.protocol import Capability
 from config.columns import table_of
 from memory.keys import conversation_id
-from tests.contract.confirm.world import CARD, PUSH, WHERE, World
+from tests.contract.confirm.world import CARD, PUSH, WHERE, World, deploy_tool
 from tools import texts
 from tools.context import Place
 from tools.decided import Answer
@@ -281,3 +281,17 @@ async def test_only_what_ended_unanswered_is_brought_back(world: World, ends: st
     await world.database.write(lambda c: c.execute(ACTIONS.update().where(ACTIONS.c.id == prompt.action_id).values(**values)))
     assert (await world.tools.confirm.reissue(world.actor())).text == "没有可以重新发起的操作。"
     assert (await world.tools.confirm.reissue(world.actor("lisi"))).text == "没有可以重新发起的操作。"
+
+
+async def test_n_17_what_the_tool_would_assume_is_shown_and_confirmed_too(world: World) -> None:
+    """N-17: a declared default is an argument like any other: shown, stored, given to the tool, and in the summary."""
+    properties = {"host": {"type": "string"}, "count": {"type": "integer", "default": 2}, "at": {"default": None}}
+    parameters = {"type": "object", "properties": properties, "required": ["host"]}
+    world.extra = [deploy_tool(world, parameters=parameters, confirm_template="部署 {host}，{count} 台")]
+    world.tools = world.open()
+    prompt = await world.propose(host="web-01")
+    assert prompt.text.split("\n")[2:4] == ["主机：“web-01”", "台数：2"]
+    assert prompt.summary == "部署 web-01，2 台"
+    await world.answer("确认")
+    assert [arguments for _, arguments in world.ran] == [{"host": "web-01", "count": 2}]
+    assert "台数：3" in (await world.propose(host="web-02", count=3)).text
