@@ -16,7 +16,8 @@ from agent.services import AgentServices
 from agent.toolbox import prompt_reply
 from memory import epochs
 from tools import texts
-from tools.decided import Actor, Answer
+from tools.base import Tool
+from tools.decided import Actor, Answer, OpenAction
 from tools.open_actions import made_since
 
 _SHORT_CHARS = 32
@@ -144,8 +145,17 @@ async def _edit(
     now = services.clock.local()
     changed = edited_arguments(tool.parameters, action.arguments, decision.edit_text or "", now, tool.labels)
     if changed is None:
-        return None if services.settings.models else FastAnswer((Reply(texts.EDIT_NONE_FITS),))
+        unclear = Reply(texts.EDIT_NONE_FITS.format(label=_a_field(tool, action)))
+        return None if services.settings.models else FastAnswer((unclear,))
     return _said(await services.confirm.propose_again(actor, action.tool, changed, action.id))
+
+
+def _a_field(tool: Tool, action: OpenAction) -> str:
+    """A field of the proposal by the name its prompt gives it: words rather than a choice, and one that is filled."""
+    declared = tool.parameters.get("properties", {})
+    names = sorted((name for name in declared if name in tool.labels), key=lambda name: name not in action.arguments)
+    free = [name for name in names if declared[name].get("type") == "string" and not {"enum", "format"} & set(declared[name])]
+    return tool.labels[[*free, *names][0]] if names else texts.EDIT_ANY_FIELD
 
 
 def _said(decided: Answer) -> FastAnswer:

@@ -14,12 +14,16 @@ from tools import texts
 from tools.code_guard import TRIES, missed
 from tools.decided import Actor, Answer, Decision, OpenAction, Prompt
 from tools.open_actions import Action, as_open, latest_row, move_action, numbered_row, open_rows, settled_by_time
+from tools.prompt import visible
 from tools.proposals import ACTIONS, is_current, short_digest
 from tools.registry import Registry
 
 _RECENT_MS = 24 * 3600 * 1000
 _EDIT = "edit"
 """``decided_via`` of a pending action that its person asked to change."""
+
+_NEW_VALUE = re.compile("[^改换调「」]{1,20}")
+"""What a change was to, without words that tell of changing: short enough to say again."""
 
 _KEY = re.compile(r"pa1\|[0-9a-zA-Z_-]{1,64}\|[0-9a-f]{16}\|[cr]")
 
@@ -272,7 +276,9 @@ def _is_requester(row: Action, actor: Actor) -> bool:
 def _choose(waiting: list[OpenAction], template: str, decision: Decision) -> Answer:
     """Which one is meant; the example says what the person said, with a number."""
     lines = "\n".join(map(line_of, waiting))
-    example = texts.CHOOSE_EXAMPLES[decision.kind].format(number=waiting[-1].number)
+    said = decision.edit_text or ""
+    said = visible(said) if _NEW_VALUE.fullmatch(said) else "…"
+    example = texts.CHOOSE_EXAMPLES[decision.kind].format(number=waiting[-1].number, said=said)
     return Answer(template.format(count=len(waiting), example=example, lines=lines), outcome="asked")
 
 

@@ -210,7 +210,7 @@ class RuleModel:
         if _DROP.fullmatch(bare):
             self.state.pop("slots", None)
             return self._say(texts.RULE_GAVE_UP)
-        other = find_intent(text, tools, self.segmenter)
+        other = find_intent(text, [*tools, *self.withheld], self.segmenter)
         if other.named and other.best is not None:
             if other.best.name != offer.name:
                 self.state.pop("slots", None)

@@ -146,7 +146,7 @@ async def test_edits(world: World) -> None:
     assert "台数：3" in count.replies[0].text
     unclear = await ask(world, "换成蓝色的")
     assert unclear is not None
-    assert unclear.replies[0].text == "没看懂要改哪一项，请说清楚，例如「标题改成…」。"
+    assert unclear.replies[0].text == "没看懂要改哪一项，请说清楚，例如「主机改成…」。"
     named = await ask(world, "主机改成 web-02")
     assert named is not None
     assert "主机：“web-02”" in named.replies[0].text

@@ -56,6 +56,19 @@ async def test_what_one_may_not_use_is_refused_as_such(segmenter: Segmenter) -> 
         assert (await model.complete(messages, (), Deadline(1e12))).tool_calls == ()
 
 
+async def test_an_order_one_may_not_give_is_no_answer_either(segmenter: Segmenter) -> None:
+    """Asked for a message's words, somebody orders what they may not use: refused as such, never sent as the words."""
+    allowed = [offer for offer in OFFERS if offer.name not in ("server_status", "work_order_list")]
+    withheld = [offer for offer in OFFERS if offer not in allowed]
+    state: dict[str, Any] = {"told_rule": True}
+    asked = [ChatMessage("user", "给李四发消息")]
+    first = await RuleModel(state, NOW, "user", segmenter, withheld=withheld).complete(asked, allowed, Deadline(1e12))
+    assert "内容" in first.text
+    for said, name in (("查服务器状态", "server_status"), ("有哪些工单", "work_order_list")):
+        model = RuleModel({**state}, NOW, "user", segmenter, withheld=withheld)
+        assert called(await model.complete([ChatMessage("user", said)], allowed, Deadline(1e12))) == (name, {})
+
+
 @pytest.mark.parametrize(
     ("said", "begins"),
     [
