@@ -63,8 +63,10 @@ def _publish(args: argparse.Namespace) -> int:
     account = account_from(settings, args.account)
     try:
         menu = read_menu(args.file.read_text("utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandEnds(texts.MENU_UNREADABLE.format(file=args.file, reason=type(error).__name__), 2) from None
+    except UnicodeDecodeError:
+        raise CommandEnds(texts.MENU_UNREADABLE.format(file=args.file, reason=texts.MENU_NO_TEXT), 2) from None
+    except OSError as error:
+        raise CommandEnds(texts.MENU_UNREADABLE.format(file=args.file, reason=error.strerror), 2) from None
     except MenuFault as fault:
         raise CommandEnds(f"{args.file}：{fault}", 2) from None
     asyncio.run(_create(account, Clock(settings.test_clock), menu))

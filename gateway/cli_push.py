@@ -63,8 +63,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(args, requests_of(args)))
     except PushRefused as refused:
-        place = told.PUSH_PLACE.format(field=refused.field) if refused.field else ""
+        place = told.PUSH_PLACE.format(field=refused.field) if refused.field and refused.field not in str(refused) else ""
         raise CommandEnds(told.PUSH_NOT_SENT.format(reason=refused, place=place, fix=refused.fix), 2) from None
+    except UnicodeDecodeError:
+        raise CommandEnds(told.PUSH_NO_TEXT, 2) from None
     except OSError as error:
         raise CommandEnds(told.PUSH_UNREADABLE.format(file=error.filename, reason=error.strerror), 2) from None
 
@@ -118,7 +120,7 @@ def _message(args: argparse.Namespace) -> dict[str, Any]:
     if args.message is not None:
         try:
             given = json.loads(args.message.read_text("utf-8-sig"))
-        except ValueError:
+        except json.JSONDecodeError:
             raise PushRefused("bad_json", told.PUSH_NOT_JSON.format(file=args.message), field="--message", fix="") from None
         return {**given, "text": text} if text and isinstance(given, dict) else dict(given)
     if not text:

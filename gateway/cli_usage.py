@@ -24,11 +24,14 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 2 for keys or days that make no sense."""
+    """0, or 2 for keys, days or a tenant that make no sense."""
     keys = [key.strip() for key in args.by.split(",") if key.strip()]
     if not keys or any(key not in texts.USAGE_NAMES for key in keys) or args.days < 1:
         raise CommandEnds(texts.USAGE_BAD, 2)
-    rows = asyncio.run(_load(settings_from(args), keys, args.days, args.tenant))
+    settings = settings_from(args)
+    rows = asyncio.run(_load(settings, keys, args.days, args.tenant))
+    if not rows and args.tenant is not None and settings.tenant(args.tenant) is None:  # one that is gone keeps its usage
+        raise CommandEnds(texts.TOOL_NO_TENANT.format(tenant=args.tenant), 2)
     if args.json:
         print(json.dumps([_as_dict(keys, row) for row in rows], ensure_ascii=False))
     else:

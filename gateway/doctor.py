@@ -103,8 +103,9 @@ async def _account(
     public_url: str | None,
 ) -> list[Finding]:
     found = list(check_settings(account, warnings))
-    if not any(finding.level == "fail" for finding in found):
+    if not _failed(found):
         found += await check_platform(Platform.open(account, session, clock))
+    reached = not _failed(found)
     found.append(await check_callback(settings, account, session, public_url))
     state = AccountView()
     if database is not None:
@@ -112,4 +113,8 @@ async def _account(
             state = await database.read(lambda c: read_account(c, account.id))
         except YizhanError:
             return found  # the database's own finding says why
-    return [*found, *check_state(account, state, clock)]
+    return [*found, *check_state(account, state, clock, reached=reached)]
+
+
+def _failed(findings: Sequence[Finding]) -> bool:
+    return any(finding.level == "fail" for finding in findings)

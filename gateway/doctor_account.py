@@ -83,9 +83,11 @@ async def check_platform(platform: Platform) -> list[Finding]:
     return [*found, _refused(account, answer, texts.MP_BAD)]
 
 
-def check_state(account: Account, state: AccountView, clock: Clock) -> Iterator[Finding]:
-    """What running processes learned: capability, a pause, trouble."""
-    if state.capability == "push" or isinstance(account, WecomAccount):
+def check_state(account: Account, state: AccountView, clock: Clock, *, reached: bool) -> Iterator[Finding]:
+    """What running processes learned: capability, a pause, trouble. Every WeCom app that can be reached may push."""
+    if isinstance(account, WecomAccount) and not reached:
+        pass  # what failed before stands above
+    elif state.capability == "push" or isinstance(account, WecomAccount):
         yield Finding(account.id, "capability", "ok", texts.CAPABILITY_PUSH)
     elif state.capability == "pull":
         yield Finding(account.id, "capability", "info", texts.CAPABILITY_PULL)

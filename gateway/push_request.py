@@ -228,9 +228,12 @@ class PushRequest(_Form):
 
 def parse_moment(text: str) -> int:
     """Epoch milliseconds of an ISO 8601 moment with a zone. Raises ValueError."""
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(texts.PUSH_BAD_MOMENT) from None
     if moment.tzinfo is None:
-        raise ValueError("a moment needs a zone, such as 2026-03-01T09:00:00+08:00")
+        raise ValueError(texts.PUSH_BAD_MOMENT)
     return round(moment.timestamp() * 1000)
 
 
@@ -246,6 +249,5 @@ def parse_request(body: bytes | str) -> PushRequest:
         if place[:1] == ("message",) and len(place) > 2:
             place = (place[0], *place[2:])  # the kind that pydantic puts between
         field = ".".join(str(part) for part in place)
-        raise PushRefused(
-            "bad_field", texts.PUSH_BAD_FIELD.format(field=field or "body"), field=field, fix=first["msg"]
-        ) from None
+        fix = first["msg"].removeprefix("Value error, ")
+        raise PushRefused("bad_field", texts.PUSH_BAD_FIELD.format(field=field or "body"), field=field, fix=fix) from None

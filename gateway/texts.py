@@ -55,6 +55,7 @@ NO_SIMPLER_FORM = "平台拒绝了一条消息：{code}，也没有更简单的�
 MORE_PARTS = "\n（还有 {remaining} 条，回复「继续」查看）"
 """Ends the last message of a page when more pages wait."""
 PUSH_BAD_JSON = "请求体不是 JSON"
+PUSH_BAD_MOMENT = "要写带时区的时刻，例如 2026-03-01T09:00:00+08:00"
 PUSH_BAD_FIELD = "字段 {field} 不合要求"
 PUSH_KEY_REUSED = "这个 idempotency_key 已经用于另一条内容"
 PUSH_KEY_REUSED_FIX = "换一个 key，或重复发送完全相同的请求"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,16 @@ def test_push_to_a_list_once(terminal: Terminal, tmp_path: Path) -> None:
         (("push", "--account", "nowhere", "--user", "a", "你好"), "wecom-main"),
         (("push", "--account", "wecom-main", "--user", "a", "--expires-at", "2026-03-01T09:00", "你好"), "expires_at"),
         (("push", "--account", "wecom-main", "--user", "a", "--file", "/nowhere/x.txt"), "读不了"),
+        (
+            ("push", "--account", "wecom-main", "--user", "a", "--not-before", "明天", "你好"),
+            "not_before 不合要求。要写带时区的时刻",
+        ),
+        (("push", "--account", "wecom-main", "--users-file", sys.executable, "你好"), "不是 UTF-8 文本"),
+        (("push", "--account", "wecom-main", "--user", "a", "--message", sys.executable), "不是 UTF-8 文本"),
         (("outbox", "retry"), "二选一"),
+        (("menu", "publish", "wecom-main", "/nowhere/menu.yaml"), "No such file"),
+        (("menu", "publish", "wecom-main", sys.executable), "不是 UTF-8 文本"),
+        (("usage", "--tenant", "nowhere"), "没有租户 nowhere"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
