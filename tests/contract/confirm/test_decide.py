@@ -312,7 +312,16 @@ async def test_footer_and_list(world: World) -> None:
     assert await confirm.list_text("other", WHERE) == "现在没有等你确认的操作。"
 
 
-@pytest.mark.parametrize(("said", "example"), [("确认", "「确认 2」"), ("取消", "「取消 2」"), ("改成后天", "「2 改成后天」")])
+@pytest.mark.parametrize(
+    ("said", "example"),
+    [
+        ("确认", "「确认 2」"),
+        ("取消", "「取消 2」"),
+        ("改成后天", "「2 改成后天」"),
+        ("改成2小时", "「2 改成2小时」"),
+        ("台数改成3", "「2 改成…」"),
+    ],
+)
 async def test_which_one_is_asked_in_the_words_of_the_answer(world: World, said: str, example: str) -> None:
     """C05: several wait; the example says what the person wanted, with a number."""
     await world.propose(host="web-01")
