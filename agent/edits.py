@@ -10,8 +10,8 @@ from typing import Any
 
 from agent.changes import read_change
 from agent.folding import OUTER, as_typed, fold, simplified
+from agent.llm.slot_schema import flat, is_time
 from agent.llm.slot_values import meant_for
-from agent.llm.slots import is_time
 from memory.dates import find_stretches
 from memory.moments import Moment, find_moment
 from memory.numbers import parse_number
@@ -49,7 +49,7 @@ def edited_arguments(
     what, to = (change.what, change.to) if change is not None else (None, text)
     if _SEVERAL.search(to):
         return None  # 时间改成后天，标题改成周报: half of it would be done
-    properties = {name: _schema(parameters, name) for name in parameters.get("properties", {})}
+    properties = {name: flat(schema) for name, schema in parameters.get("properties", {}).items()}
     call = _Call(properties, arguments, labels, now)
     names = list(properties)
     named = _named(call, simplified(what.strip(_QUOTES))) if what is not None else []
@@ -160,10 +160,3 @@ def _as_word(call: _Call, names: Sequence[str], to: str, brief: str, *, only_enu
     if only_enum or len(free) != 1 or "enum" in call.properties[free[0]] or is_time(free[0], call.properties[free[0]]):
         return None
     return {free[0]: to.strip(_QUOTES)}
-
-
-def _schema(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """One parameter's schema; an optional field (anyOf with null) as its other half."""
-    schema: Mapping[str, Any] = parameters.get("properties", {}).get(name, {})
-    options = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    return {**options[0], **{key: value for key, value in schema.items() if key != "anyOf"}} if options else schema

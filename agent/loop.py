@@ -187,14 +187,15 @@ class Loop:
         self._keep(text)
         self.result.text = "\n".join(self._spoken())
         self.result.outcome = "asked" if self.result.prompts else outcome
-        if not self.result.prompts and claims_a_write(self.result.text, self._asked_for, self._found):
-            self.result.text += f"\n{texts.NOTHING_WRITTEN}"
         return self.result
 
     def _spoken(self) -> list[str]:
-        """What the model said; nothing that waits for the person is said to be done (overview §7.14)."""
-        said = map(without_claims, self._said) if self.result.prompts else self._said
-        return [text for text in said if text]
+        """What the model said. What waits for the person is not said to be done (overview §7.14); where nothing waits, a
+        model that says so is set right."""
+        if self.result.prompts:
+            return [text for text in map(without_claims, self._said) if text]
+        claims = claims_a_write("\n".join(self._said), self._asked_for, self._found)
+        return [*self._said, texts.NOTHING_WRITTEN] if claims else self._said
 
     def _asked(self) -> LoopResult:
         self.result.text = "\n".join(self._spoken())
@@ -202,7 +203,7 @@ class Loop:
         return self.result
 
     def _deferred(self) -> LoopResult:
-        self.result.text = "\n".join([*self._said, *self._found])
+        self.result.text = "\n".join([*self._spoken(), *self._found])
         self.result.outcome = "deferred"
         return self.result
 

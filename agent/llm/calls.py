@@ -12,6 +12,8 @@ from agent.llm.base import ModelError, ModelReply, ToolCall
 from config.ids import new_id
 
 MAX_CALLS = 64
+_UNSTORABLE = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*\\u0000")
+"""Halves of surrogate pairs, and NUL as JSON writes it; a backslash and u0000 that somebody typed are neither."""
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api|tool_call)[.:]")
 
 
@@ -110,8 +112,7 @@ def arguments_text(text: str) -> str | None:
         value = _object(text)
     if value is None:
         return None
-    plain = json.dumps(value, ensure_ascii=False)
-    return None if re.search("[\ud800-\udfff]", plain) or "\\u0000" in plain else text
+    return None if _UNSTORABLE.search(json.dumps(value, ensure_ascii=False)) else text
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from agent.llm.base import ChatMessage, ModelError, ModelReply, ToolOffer
 from agent.llm.openai_compat import OpenAICompatible
+from agent.llm.quirks import MOST_ADAPTATIONS
 from agent.protocol import Deadline
 from config.clock import Clock
 from config.schema import ModelRoute
@@ -23,7 +24,6 @@ _PROBE = ToolOffer(
 )
 _HELLO = (ChatMessage("user", "只回复两个字：你好"),)
 _ASK = (ChatMessage("user", "现在上海几点？请调用 get_time 工具查询。"),)
-_ADAPTATIONS = 4
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class _Probes:
 
     async def tried(self, what: str, probe: Callable[[Deadline], Awaitable[T]]) -> T | None:
         """What the probe gives, asked again as the endpoint wants it; None when it fails, with the trouble noted."""
-        for left in range(_ADAPTATIONS, -1, -1):
+        for left in range(MOST_ADAPTATIONS, -1, -1):
             try:
                 return await probe(Deadline(self.clock.monotonic() + self.limit_s))
             except ModelError as error:

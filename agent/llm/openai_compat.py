@@ -104,9 +104,8 @@ class OpenAICompatible:
     def _build(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
-        logging.getLogger("openai").setLevel(
-            logging.WARNING
-        )  # below it the SDK logs whole prompts; importing it may turn that on
+        # Below WARNING the SDK logs whole prompts, and importing it may turn that on.
+        logging.getLogger("openai").setLevel(logging.WARNING)
         limits = Timeout(self._route.timeout_s, connect=min(_CONNECT_S, self._route.timeout_s))
         client = AsyncOpenAI(
             api_key=self._route.api_key.get_secret_value() if self._route.api_key else "none",
@@ -195,7 +194,7 @@ async def _read(response: Any, joiner: StreamJoiner) -> None:
     kind = response.headers.get("content-type", "").lower()
     if "html" in kind:
         raise ModelError("bad_body", "a web page instead of an answer")
-    library = importlib.import_module(type(response).__module__.partition(".")[0])  # the HTTP library is the SDK's own
+    library = importlib.import_module(type(response).__module__.partition(".")[0])  # httpx or httpx2, whichever the SDK uses
     try:
         async with aclosing(response.aiter_bytes()) as chunks:
             if "event-stream" in kind:

@@ -27,6 +27,8 @@ _NARROWING = """additionalproperties $schema $id title default examples pattern 
 exclusiveminimum exclusivemaximum minimum maximum minlength maxlength minitems maxitems uniqueitems"""
 _DISPENSABLE = frozenset(_NARROWING.split())
 """Words of a schema that only narrow it: the registry checks every call against the whole schema anyway."""
+MOST_ADAPTATIONS = 4
+"""How often one call may be sent again because the endpoint would not take something in it."""
 _TOLD = "好的，我会按这些规则回答。"
 _NOTHING = "（没有内容）"
 

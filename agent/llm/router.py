@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from agent import texts
 from agent.llm.base import ChatMessage, Model, ModelError, ModelReply, ToolOffer, Transcriber, Usage
 from agent.llm.health import Health
+from agent.llm.quirks import MOST_ADAPTATIONS
 from agent.protocol import Deadline, SubjectKind
 from config.clock import Clock
 from config.schema import ModelRoute, Purpose, Settings, Tenant
@@ -20,8 +21,6 @@ _REPAIR = (
     "上面的工具调用读不懂。需要工具就按接口的工具调用格式重新给出，arguments 必须是完整的 JSON 对象，不要写在正文里；"
     "不需要工具就直接回答。"
 )
-_ADAPTATIONS = 4
-"""How often one call may be sent again because the endpoint would not take something in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,7 @@ class Router:
     ) -> ModelReply:
         """Ask; again where the endpoint would not take the request as it was; once more where a tool call was broken."""
         repaired = False
-        for left in range(_ADAPTATIONS, -1, -1):
+        for left in range(MOST_ADAPTATIONS, -1, -1):
             try:
                 return await self._try(route, messages, tools, own, log, reason)
             except ModelError as error:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.llm.base import ToolOffer
-from agent.llm.slot_schema import choices, flat, is_time, label, missing, properties_of, property_of
+from agent.llm.slot_schema import choices, flat, is_time, properties_of, property_of
 from agent.llm.slot_text import CONTENT_NAMES, Sentence, called, free_names, read_texts, unquote, without_times
 from agent.llm.slot_values import (
     Filled,
@@ -20,31 +20,11 @@ from agent.llm.slot_values import (
     read_enum,
     read_time,
     read_typed,
-    several_times,
     stamp,
     take,
 )
 from memory.dates import find_stretches
 from memory.moments import find_moment, impossible_time, vague_time
-
-__all__ = [
-    "choices",
-    "fill",
-    "fill_answer",
-    "is_only_time",
-    "is_time",
-    "label",
-    "missing",
-    "nearer",
-    "options_of",
-    "properties_of",
-    "property_of",
-    "read_answer",
-    "several_times",
-    "too_long",
-    "unknown_machine",
-]
-
 
 _MOST_BESIDE = 10
 """More words beside a time, and the sentence speaks of something else than when: 给李四说一下明天的会取消."""

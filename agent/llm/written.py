@@ -45,6 +45,8 @@ _NAME_THEN_JSON = re.compile(
     r"(?:\s*<\|tool_call_argument_begin\|>|\s*<｜tool▁sep｜>|\s*\[ARGS\]|[^{]{0,80}<\|message\|>|\s*```(?:json)?|(?=\s*\{))\s*(?=\{)"
 )
 _MORE = re.compile(r"<[|｜/]|tool_call|<parameter|<function")
+_FOR_EXAMPLE = re.compile(r"(?:例如|比如|形如|示例|样例|例子|格式)(?:[是为]|如下)?[:：]?\Z")
+"""What follows is shown to the reader."""
 _PYTHON = re.compile(r"\A\[\s*[A-Za-z_][\w.]*\(.*\)\s*\]\Z", re.DOTALL)
 
 
@@ -86,6 +88,8 @@ def _whole(text: str, offers: Mapping[str, ToolOffer]) -> Written:
         if title.strip() not in ("", "json", "tool", "tool_call"):
             return Written(text)
         plain, before = plain.strip(), before.strip()
+        if _FOR_EXAMPLE.search(before):
+            return Written(text)
     if not plain.startswith(("{", "[")):
         return Written(text)
     try:

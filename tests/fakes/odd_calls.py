@@ -16,6 +16,10 @@ CALLS: dict[str, tuple[Answer, list[tuple[str, dict[str, Any]]]]] = {
     "arguments-empty": (call(part("", "list_todos", id="a")), [("list_todos", {})]),
     "arguments-missing": (call({"index": 0, "id": "a", "function": {"name": "list_todos"}}), [("list_todos", {})]),
     "arguments-encoded-twice": (call(part(json.dumps('{"host": "web-01"}'), "look", id="a")), WEB),
+    "arguments-with-an-escape-somebody-typed": (
+        call(part(r'{"host": "\\u0000"}', "look", id="a")),
+        [("look", {"host": r"\u0000"})],
+    ),
     "arguments-in-a-fence": (call(part('```json\n{"host": "web-01"}\n```', "look", id="a")), WEB),
     "arguments-begin-with-an-empty-object": (call(part("{}", "look", id="a"), part('{"host":'), part(' "web-01"}')), WEB),
     "arguments-sent-again-at-the-end": (

@@ -111,6 +111,10 @@ TEXTS: dict[str, tuple[Answer, str]] = {
     "usage-null-and-odd": (events({**piece(content="你好"), "usage": None}, {**STOP, "usage": {"prompt_tokens": "7"}}), "你好"),
     # text that only looks like a call
     "json-that-was-asked-for": (text('{"name": "张三", "arguments": {"a": 1}}'), '{"name": "张三", "arguments": {"a": 1}}'),
+    "call-as-an-example": (
+        text('调用的格式如下：\n```json\n{"name": "look", "arguments": {"host": "web-01"}}\n```'),
+        '调用的格式如下：\n```json\n{"name": "look", "arguments": {"host": "web-01"}}\n```',
+    ),
     "call-markup-in-backticks": (text("写 `<tool_call>{}</tool_call>` 即可"), "写 `<tool_call>{}</tool_call>` 即可"),
     "marker-as-a-word": (text("标签 <tool_call> 表示调用"), "标签 <tool_call> 表示调用"),
 }

@@ -52,3 +52,14 @@ async def test_a_model_that_says_it_did_it_without_a_call_is_set_right(tmp_path:
     assert said.text == "好的，已经通知张三了。\n（系统提示：这一轮没有创建、修改或发出任何东西，操作都要由你确认之后才会执行。）"
     assert (await made.say("内存多少")).text == "web-01 的内存是 92%。"
     await made.close()
+
+
+async def test_a_claim_before_the_budget_ends_is_set_right_too(tmp_path: Path, server: ModelServer) -> None:
+    """An answer that was cut short carries the same line, before what was found."""
+    server.then(Answer("好的，已经通知张三了。", (("look", {"host": "web-01"}),)))
+    made = await with_models(tmp_path, route(server), model_calls=1)
+    result = await made.say("看看 web-01，再通知张三")
+    await made.close()
+    said, found = result.text.split("（系统提示：这一轮没有创建、修改或发出任何东西", 1)
+    assert said.endswith("好的，已经通知张三了。\n")
+    assert "web-01" in found

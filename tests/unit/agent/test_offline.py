@@ -14,7 +14,8 @@ from agent import texts
 from agent.llm.base import ChatMessage, ModelReply, ToolOffer
 from agent.llm.intent import find_intent
 from agent.llm.offline import RuleModel
-from agent.llm.slots import fill, missing
+from agent.llm.slot_schema import missing
+from agent.llm.slots import fill
 from agent.protocol import Deadline
 from agent.toolbox import offer_of
 from config.clock import SHANGHAI
