@@ -42,6 +42,14 @@ KEY_NO_EXPIRY = "不过期"
 KEY_UNTIL = "到 {when}"
 KEY_LIMITS = "权限 {scopes}，{accounts}，{until}，每分钟 {rate} 人"
 
+MENU_HEAD = """\
+# {account} 的菜单和自动回复，{when} 从平台保存。
+# menu：yizhan menu publish {account} 这个文件，就能放回去。
+# replies、welcome_text：平台自己的自动回复，启用服务器配置后不再生效；想保留的抄进设置里该账号的 replies、welcome.text。
+# original：平台的原话，留作备查。
+"""
+MENU_NOT_YAML = "第 {line} 行不是有效的 YAML"
+MENU_NO_LIST = "里面没有 menu.button 列表"
 MENU_EXISTS = "{path} 已经有了，没有覆盖；要覆盖加 --force，或写到别的文件"
 MENU_SAVED = "已存到 {path}。放回去：yizhan menu publish {account} {path}"
 MENU_UNREADABLE = "读不了 {file}：{reason}"

@@ -100,7 +100,7 @@ def steps(settings: Settings, account: Account, facts: Facts) -> list[Step]:
 
 def callback_url(settings: Settings, account_id: str) -> str:
     """What is pasted into the platform's console."""
-    base = settings.http.public_url or f"https://<你的域名>（指向 {settings.http.host}:{settings.http.port}）"
+    base = settings.http.public_url or texts.YOUR_DOMAIN.format(host=settings.http.host, port=settings.http.port)
     return f"{base}/callback/{account_id}"
 
 
@@ -121,7 +121,7 @@ def _mp(settings: Settings, account: MpAccount, facts: Facts) -> Iterator[Step]:
     saved = facts.backup is not None
     how = texts.STEP_BACKUP_MP_HOW.format(account=account.id, file=backup_file(settings, account.id))
     yield Step("backup", texts.STEP_BACKUP_MP, saved, how)
-    key = account.encoding_aes_key.get_secret_value() if account.encoding_aes_key else "（明文模式不需要）"
+    key = account.encoding_aes_key.get_secret_value() if account.encoding_aes_key else texts.NO_KEY_NEEDED
     pasted = texts.STEP_URL_MP_HOW.format(
         url=callback_url(settings, account.id), token=account.callback_token, key=key, mode=texts.MODE_NAMES[account.mode]
     )

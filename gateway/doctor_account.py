@@ -95,7 +95,7 @@ def check_state(account: Account, state: AccountView, clock: Clock, *, reached: 
         yield Finding(account.id, "capability", "warn", texts.CAPABILITY_UNKNOWN, texts.CAPABILITY_UNKNOWN_FIX)
     if state.paused_until_ms and state.paused_until_ms > clock.now_ms():
         until = f"{clock.local(state.paused_until_ms):%m-%d %H:%M}"
-        yield Finding(account.id, "paused", "warn", texts.PAUSED.format(until=until, reason="配额"))
+        yield Finding(account.id, "paused", "warn", texts.PAUSED.format(until=until))
     if state.trouble:
         since = f"{clock.local(state.trouble_at_ms):%m-%d %H:%M}"
         text = texts.TROUBLE.format(trouble=state.trouble, since=since)

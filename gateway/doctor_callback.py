@@ -99,7 +99,7 @@ def _not_ours(account_id: str, url: str, status: int, body: str, kind: str, list
 def _clock_finding(skew_s: float, max_age_s: int) -> Finding:
     if abs(skew_s) < _SKEW_WARN_S:
         return Finding(texts.SYSTEM, "clock", "ok", texts.CLOCK_OK.format(skew_s=abs(round(skew_s))))
-    direction = "快" if skew_s > 0 else "慢"
+    direction = texts.CLOCK_AHEAD if skew_s > 0 else texts.CLOCK_BEHIND
     text = texts.CLOCK_BAD.format(direction=direction, skew_s=abs(round(skew_s)), max_age_s=max_age_s or "∞")
     level = "fail" if max_age_s and abs(skew_s) > max_age_s * 0.8 else "warn"
     return Finding(texts.SYSTEM, "clock", "fail" if level == "fail" else "warn", text, texts.CLOCK_FIX)

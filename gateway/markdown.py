@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from gateway.split import RULE, Marked, mark
+from gateway.texts import MEDIA_WORDS
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$")
@@ -151,7 +152,7 @@ def inline(text: str) -> str:
     text = _CODE.sub(lambda match: hold(match.group(2).strip() or match.group(2)), text)
     text = _ESCAPE.sub(lambda match: hold(match.group(1)), text)
     text = _AUTOLINK.sub(lambda match: hold(match.group(1)), text)
-    text = _IMAGE.sub(lambda match: _link(match.group(1) or "图片", hold(match.group(2)), match.group(2)), text)
+    text = _IMAGE.sub(lambda match: _link(match.group(1) or MEDIA_WORDS["image"], hold(match.group(2)), match.group(2)), text)
     text = _LINK.sub(lambda match: _link(match.group(1), hold(match.group(2)), match.group(2)), text)
     text = _TAG.sub("", _BREAK.sub("\n", text))
     for emphasis in _EMPHASIS:

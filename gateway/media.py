@@ -19,6 +19,7 @@ from config.errors import YizhanError
 from config.schema import MediaSettings
 from gateway.day_folders import MEDIA, day_folder
 from gateway.errors import PlatformError, TokenUnavailable
+from gateway.texts import MEDIA_UNREADABLE
 from gateway.tokens import Token, TokenStore
 from gateway.transport import Answer, ApiTransport, parse_answer, token_failure
 from tools.egress import Egress, EgressFailed, capped
@@ -43,7 +44,7 @@ class MediaRefused(YizhanError):
     """This file is not downloaded. Codes: media_too_large, media_quota, media_gone, media_refused."""
 
     code = "media_refused"
-    user_text = "这个文件我没法读取，请发文字或图片给我。"
+    user_text = MEDIA_UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)

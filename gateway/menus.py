@@ -8,14 +8,8 @@ from typing import Any
 import yaml
 
 from config.errors import YizhanError
+from gateway import cli_texts as texts
 from gateway.mp.menu import fixed_replies, from_selfmenu, problems
-
-_HEAD = """\
-# {account} 的菜单和自动回复，{when} 从平台保存。
-# menu：yizhan menu publish {account} 这个文件，就能放回去。
-# replies、welcome_text：平台自己的自动回复，启用服务器配置后不再生效；想保留的抄进设置里该账号的 replies、welcome.text。
-# original：平台的原话，留作备查。
-"""
 
 
 class MenuFault(YizhanError):
@@ -38,7 +32,9 @@ def pulled(account_id: str, when: str, menu: Mapping[str, Any], autoreply: Mappi
     if told:
         data["welcome_text"] = told
     data["original"] = {"menu": dict(menu), **({"autoreply": dict(autoreply)} if autoreply else {})}
-    return _HEAD.format(account=account_id, when=when) + yaml.safe_dump(data, allow_unicode=True, sort_keys=False, width=100)
+    return texts.MENU_HEAD.format(account=account_id, when=when) + yaml.safe_dump(
+        data, allow_unicode=True, sort_keys=False, width=100
+    )
 
 
 def read_menu(text: str) -> dict[str, Any]:
@@ -47,10 +43,10 @@ def read_menu(text: str) -> dict[str, Any]:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise MenuFault(f"第 {mark.line + 1 if mark else '?'} 行不是有效的 YAML") from None
+        raise MenuFault(texts.MENU_NOT_YAML.format(line=mark.line + 1 if mark else "?")) from None
     menu = data.get("menu", data) if isinstance(data, Mapping) else None
     if not isinstance(menu, Mapping) or not isinstance(menu.get("button"), list):
-        raise MenuFault("里面没有 menu.button 列表")
+        raise MenuFault(texts.MENU_NO_LIST)
     found = problems(menu)
     if found:
         raise MenuFault("；".join(found))

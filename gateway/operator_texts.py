@@ -38,7 +38,7 @@ CAPABILITY_PUSH = "能主动推送"
 CAPABILITY_PULL = "不能主动推送（未认证，或没有客服消息权限）：慢的回答由对方回复「继续」来取"
 CAPABILITY_UNKNOWN = "还不知道能不能主动推送，暂按不能处理"
 CAPABILITY_UNKNOWN_FIX = "先解决上面取 access_token 的问题；服务在运行时每分钟会自动再探一次"
-PAUSED = "账号暂停发送到 {until}（{reason}）"
+PAUSED = "账号暂停发送到 {until}（配额）"
 TROUBLE = "平台拒绝过我们：{trouble}（从 {since} 起）"
 TROUBLE_FIX = "按上面的提示处理；之后的第一次成功会自动解除，等着的消息会继续发"
 
@@ -58,6 +58,7 @@ CALLBACK_KEYS = "运行中的服务用的 Token 或 EncodingAESKey 与设置文�
 CALLBACK_KEYS_FIX = "重启 yizhan serve，让它读到新的设置；平台上填的也要一致"
 CLOCK_OK = "时钟与外界一致（相差 {skew_s} 秒）"
 CLOCK_BAD = "这台机器的时钟{direction}了 {skew_s} 秒；超过 {max_age_s} 秒的回调会被拒绝"
+CLOCK_AHEAD, CLOCK_BEHIND = "快", "慢"
 CLOCK_FIX = "打开时间同步（timedatectl set-ntp true，或 chrony）"
 
 # system
@@ -139,6 +140,8 @@ FIRST_FILE_MP = """\
 
 # connect
 CONNECT_TITLE = "接上 {account}（{platform}）"
+YOUR_DOMAIN = "https://<你的域名>（指向 {host}:{port}）"
+NO_KEY_NEEDED = "（明文模式不需要）"
 PLATFORM_NAMES = {"wecom": "企业微信自建应用", "mp": "公众号"}
 CONNECT_MADE = "已替你生成并写进 {file}：{names}"
 CONNECT_RESTART = "服务如果在运行，请重启它，让它读到新的值。"

@@ -122,8 +122,8 @@ class MediaMessage(_Form):
         try:
             return base64.b64decode(self.content_base64, validate=True)
         except (binascii.Error, ValueError):
-            fix = "content_base64 用标准 base64（不带换行和前缀）"
-            raise PushRefused("bad_base64", "文件内容不是 base64", field="message.content_base64", fix=fix) from None
+            where = "message.content_base64"
+            raise PushRefused("bad_base64", texts.PUSH_BAD_BASE64, field=where, fix=texts.PUSH_BAD_BASE64_FIX) from None
 
     def data(self) -> dict[str, Any]:
         """The media id; a content's path is added once it is stored."""

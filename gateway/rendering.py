@@ -65,7 +65,7 @@ def media_body(reply: Reply) -> dict[str, str]:
 
 def media_notice(kind: str, body: Mapping[str, Any]) -> str:
     """What is said in place of media: where it is, or that it could not be sent (MED-01)."""
-    word = {"image": "图片", "voice": "语音", "video": "视频"}.get(kind, "文件")
+    word = texts.MEDIA_WORDS.get(kind, texts.MEDIA_FILE)
     name = safe_line(str(body.get("file_name") or body.get("path") or "").rsplit("/", 1)[-1], 80) or word
     url = link_of(body.get("url"))
     template = texts.MEDIA_LINK if url else texts.MEDIA_NOTICE

@@ -55,6 +55,8 @@ NO_SIMPLER_FORM = "平台拒绝了一条消息：{code}，也没有更简单的�
 MORE_PARTS = "\n（还有 {remaining} 条，回复「继续」查看）"
 """Ends the last message of a page when more pages wait."""
 PUSH_BAD_JSON = "请求体不是 JSON"
+PUSH_BAD_BASE64 = "文件内容不是 base64"
+PUSH_BAD_BASE64_FIX = "content_base64 用标准 base64（不带换行和前缀）"
 PUSH_BAD_MOMENT = "要写带时区的时刻，例如 2026-03-01T09:00:00+08:00"
 PUSH_BAD_FIELD = "字段 {field} 不合要求"
 PUSH_KEY_REUSED = "这个 idempotency_key 已经用于另一条内容"
@@ -117,5 +119,8 @@ TOKEN_CONTENTION = "有别的程序也在刷新这个账号的 access_token，�
 TOKEN_FAILED = "取不到 access_token：平台答 {errcode}（{errmsg}）。{hint}"  # noqa: S105
 
 AI_LABEL = "（内容由 AI 生成）"
+MEDIA_WORDS = {"image": "图片", "voice": "语音", "video": "视频"}
+MEDIA_FILE = "文件"
+MEDIA_UNREADABLE = "这个文件我没法读取，请发文字或图片给我。"
 MEDIA_NOTICE = "（{kind}「{name}」没能发送，请到原系统查看。）"
 MEDIA_LINK = "{kind}「{name}」：{url}"

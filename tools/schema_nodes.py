@@ -30,7 +30,7 @@ class Node:
             raise TooComplex
         if self.types is not None:
             if not fits_type(value, self.types):
-                expected = "或".join(texts.TYPE_WORDS[name] for name in sorted(self.types))
+                expected = texts.OR.join(texts.TYPE_WORDS[name] for name in sorted(self.types))
                 run.add(path, "type", expected=expected, given=texts.GIVEN_WORDS.get(type_name(value), type_name(value)))
                 return
             if isinstance(value, float) and "integer" in self.types and "number" not in self.types:

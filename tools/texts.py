@@ -50,6 +50,7 @@ TYPE_WORDS = {
     "object": "对象",
     "null": "空",
 }
+OR = "或"
 GIVEN_WORDS = TYPE_WORDS | {"number": "小数"}  # a number that is no whole one
 FORMAT_WORDS = {
     "date": "日期，如 2026-01-31",
@@ -124,7 +125,6 @@ CARD_UNKNOWN = "已过期，未执行。"
 REISSUE_NOTHING = "没有可以重新发起的操作。"
 EDIT_NONE_FITS = "没看懂要改哪一项，请说清楚，例如「{label}改成…」。"
 EDIT_ANY_FIELD = "内容"
-EDIT_OLD = "原来的 #{number} 已不再有效。"
 
 STATES = {
     "draft": "还没有发出确认，没有执行：{summary}",
@@ -170,6 +170,7 @@ APPROVAL_UNAVAILABLE = "这个账号不能提交审批。"
 
 # Builtin tools.
 WEEKDAYS = "一二三四五六日"
+ON_WEEKDAY = "（周{weekday}）"
 TIME_BAD = "时间“{value}”看不懂，请写成 2026-01-31 09:30 这样。"
 TIME_PAST = "“{value}”已经过去了，请换一个以后的时间。"
 NO_PUSH = "这个账号不能主动发消息，到点提醒不了你，所以没有设提醒。可以只建待办，回复「我的待办」随时查看。"
@@ -180,6 +181,7 @@ TODO_REMIND = "，{time}提醒你"
 TODO_NONE = "没有{state}待办。"
 TODO_STATES = {"open": "未完成的", "done": "已完成的", "all": ""}
 TODO_LIST = "{state}待办共 {count} 项：\n{lines}"
+TODO_LIST_NEWEST = "{state}待办共 {count} 项，最近的 {shown} 项：\n{lines}"
 TODO_LINE = "#{number} {title}{due}"
 TODO_FINISHED = "待办 #{number} 已完成：{title}"
 TODO_DELETED = "待办 #{number} 已删除：{title}"
@@ -205,6 +207,7 @@ REMINDER_REPEATS = {
 REMINDER_ONCE = "一次"
 REMINDER_NONE = "没有等着的提醒。"
 REMINDER_LIST = "提醒共 {count} 条：\n{lines}"
+REMINDER_LIST_NEXT = "提醒共 {count} 条，最先到的 {shown} 条：\n{lines}"
 REMINDER_LINE = "#{number} {time}{repeat} {text}"
 REMINDER_CANCELLED = "已取消提醒 #{number}：{text}"
 REMINDER_MISSING = "没有编号为 {number} 的提醒。"

@@ -41,7 +41,7 @@ def show(moment: datetime | int, *, year: bool = True) -> str:
     """2026-12-01 09:00（周二）."""
     local = datetime.fromtimestamp(moment / 1000, SHANGHAI) if isinstance(moment, int) else moment.astimezone(SHANGHAI)
     day = f"{local:%Y-%m-%d %H:%M}" if year else f"{local:%m-%d %H:%M}"
-    return f"{day}（周{texts.WEEKDAYS[local.weekday()]}）"
+    return day + texts.ON_WEEKDAY.format(weekday=texts.WEEKDAYS[local.weekday()])
 
 
 def next_occurrence(due_ms: int, repeat: str, after_ms: int) -> int | None:
