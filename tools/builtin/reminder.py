@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,7 @@ from tools.times import iso, next_occurrence, parse_moment, show, to_ms
 _REMINDER = table_of(Reminder)
 _GRACE_MS = 5 * 60_000
 _LATE_MS = 60_000
+_SHOWN = 20
 _logger = get_logger(__name__)
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "title": "编号", "description": "提醒编号"}
 
@@ -104,8 +106,10 @@ async def _create(context: ToolContext, arguments: Mapping[str, Any]) -> ToolRes
 
 
 async def _list(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
-    query = select(_REMINDER).where(*_own(context), _REMINDER.c.status == "active").order_by(_REMINDER.c.next_due_ms).limit(20)
-    rows = await context.database.read(lambda c: c.execute(query).all())
+    wanted = (*_own(context), _REMINDER.c.status == "active")
+    query = select(_REMINDER).where(*wanted).order_by(_REMINDER.c.next_due_ms).limit(_SHOWN)
+    total = select(func.count()).select_from(_REMINDER).where(*wanted)
+    rows, count = await context.database.read(lambda c: (c.execute(query).all(), int(c.execute(total).scalar_one())))
     if not rows:
         return ToolResult(texts.REMINDER_NONE, values={"count": 0})
     lines = "\n".join(
@@ -117,7 +121,8 @@ async def _list(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResul
         )
         for row in rows
     )
-    return ToolResult(texts.REMINDER_LIST.format(count=len(rows), lines=lines), values={"count": len(rows)})
+    form = texts.REMINDER_LIST if count == len(rows) else texts.REMINDER_LIST_NEXT
+    return ToolResult(form.format(count=count, shown=len(rows), lines=lines), values={"count": count})
 
 
 async def _prepare_number(context: ToolContext, arguments: Mapping[str, Any]) -> Prepared:
@@ -196,7 +201,7 @@ def _claim(connection: Connection, row: Any, values: dict[str, Any]) -> bool:
 
 def _fire(connection: Connection, outbox: Outbox, row: Any, now: int) -> str | None:
     overdue = now - row.next_due_ms > _GRACE_MS
-    following = next_occurrence(row.next_due_ms, row.repeat, now)
+    following = _following(row, now)
     values: dict[str, Any] = {"next_due_ms": row.next_due_ms if following is None else following}
     if following is None:
         values["status"] = "fired"
@@ -214,6 +219,16 @@ def _fire(connection: Connection, outbox: Outbox, row: Any, now: int) -> str | N
         else texts.REMINDER_DUE.format(text=row.text)
     )
     return outbox.put(connection, _draft(row, text))
+
+
+def _following(row: Any, now: int) -> int | None:
+    """When it comes again. A rhythm that nobody here can read (another version wrote it) ends with this occurrence: what is due
+    is told, and the reminders behind it are not held up."""
+    try:
+        return next_occurrence(row.next_due_ms, row.repeat, now)
+    except (ValueError, OverflowError) as error:
+        log(_logger, "reminder.rhythm_unreadable", logging.ERROR, reminder=row.id, error=error)
+        return None
 
 
 def _draft(row: Any, text: str) -> Draft:

@@ -23,6 +23,7 @@ from tools.times import iso, parse_moment, show, to_ms
 
 _TODO = table_of(Todo)
 _LINK_MS = 7 * 86_400_000
+_SHOWN = 20
 _TITLE = {"type": "string", "minLength": 1, "maxLength": 200, "title": "标题", "description": "要做的事"}
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "title": "编号", "description": "待办编号"}
 
@@ -84,22 +85,24 @@ def _insert(connection: Connection, context: ToolContext, arguments: Mapping[str
 
 async def _list(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
     state = arguments.get("status", "open")
-    query = select(_TODO).where(_TODO.c.tenant_id == context.tenant_id, _TODO.c.owner_key == context.owner_key)
-    query = query.where(_TODO.c.status != "deleted") if state == "all" else query.where(_TODO.c.status == state)
-    query = query.order_by(_TODO.c.number.desc()).limit(20)
+    mine = (_TODO.c.tenant_id == context.tenant_id, _TODO.c.owner_key == context.owner_key)
+    wanted = (*mine, _TODO.c.status != "deleted" if state == "all" else _TODO.c.status == state)
+    query = select(_TODO).where(*wanted).order_by(_TODO.c.number.desc()).limit(_SHOWN)
 
-    def read(connection: Connection) -> tuple[list[Any], dict[str, int]]:
+    def read(connection: Connection) -> tuple[list[Any], int, dict[str, int]]:
         found = list(connection.execute(query).all())
-        return found, waiting_reminders(connection, [_remind_key(row.idempotency_key) for row in found])
+        total = int(connection.execute(select(func.count()).select_from(_TODO).where(*wanted)).scalar_one())
+        return found, total, waiting_reminders(connection, [_remind_key(row.idempotency_key) for row in found])
 
-    rows, reminders = await context.database.read(read)
+    rows, count, reminders = await context.database.read(read)
     name = texts.TODO_STATES[state]
     if not rows:
         return ToolResult(texts.TODO_NONE.format(state=name), raw=[], values={"count": 0, "items": []})
     lines = "\n".join(_line(row, reminders.get(_remind_key(row.idempotency_key))) for row in rows)
     items = [{"number": row.number, "title": row.title, "status": row.status} for row in rows]
-    summary = texts.TODO_LIST.format(state=name, count=len(rows), lines=lines)
-    return ToolResult(summary, raw=items, values={"count": len(rows), "items": items})
+    form = texts.TODO_LIST if count == len(rows) else texts.TODO_LIST_NEWEST
+    summary = form.format(state=name, count=count, shown=len(rows), lines=lines)
+    return ToolResult(summary, raw=items, values={"count": count, "items": items})
 
 
 def _line(row: Any, remind_ms: int | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 import agent.models  # noqa: F401 -- the tables of every floor
 import gateway.models  # noqa: F401
@@ -64,6 +64,33 @@ async def test_todos_are_their_owners(office: Office) -> None:
     assert (await office.call("todo_list", status="done")).summary.startswith("已完成的待办共 1 项")
     assert await office.do("todo_delete", number=1) == "待办 #1 已删除：周报"
     assert (await office.call("todo_delete", number=1)).summary == "没有编号为 1 的待办。"
+
+
+async def test_a_long_list_says_how_long_it_is(office: Office) -> None:
+    """A thousand open to-dos are not told as twenty."""
+    for number in range(1, 23):
+        await office.do("todo_create", title=f"第{number}件")
+        await office.do("reminder_create", text=f"第{number}件", at=f"2023-11-16T09:{number:02}")
+    todos = await office.call("todo_list")
+    assert todos.summary.startswith("未完成的待办共 22 项，最近的 20 项：\n#22 第22件\n")
+    assert todos.summary.endswith("#3 第3件")
+    reminders = await office.call("reminder_list")
+    assert reminders.summary.startswith("提醒共 22 条，最先到的 20 条：\n#1 2023-11-16 09:01（周四） 第1件\n")
+
+
+async def test_a_rhythm_nobody_can_read_holds_no_reminder_up(office: Office) -> None:
+    """What is due is told once, and so are the ones behind it."""
+    for name in ("甲", "乙"):
+        await office.do("reminder_create", text=name, at="2023-11-16T09:00", repeat="monthly")
+    broken = update(_REMINDER).where(_REMINDER.c.text == "甲").values(repeat="monthly:x")
+    await office.database.write(lambda c: c.execute(broken))
+    due_ms = await office.database.read(lambda c: c.execute(select(_REMINDER.c.next_due_ms)).scalars().first())
+    assert due_ms is not None
+    office.clock.advance((due_ms - office.clock.now_ms()) / 1000)
+    assert len(await fire_due(office.database, office.outbox, office.clock)) == 2
+    states = select(_REMINDER.c.status).order_by(_REMINDER.c.number)
+    found = await office.database.read(lambda c: c.execute(states).scalars().all())
+    assert found == ["fired", "active"]
 
 
 async def test_a_reminder_fires_once(office: Office) -> None:
