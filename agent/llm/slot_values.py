@@ -174,10 +174,12 @@ def machine_in(plain: str, taken: Sequence[tuple[int, int]]) -> tuple[str, tuple
 def _number(
     plain: str, name: str, schema: Mapping[str, Any], taken: Sequence[tuple[int, int]]
 ) -> tuple[Any, tuple[int, int]] | None:
-    known_by = name in ("number", "no", "id") or "编号" in f"{schema.get('title', '')}{schema.get('description', '')}"
-    called = f"{schema.get('title', '')} {schema.get('description', '')}"
+    known_by, called = _by_number(name, schema), _called(schema)
     identifiers = [match.span() for match in _IDENTIFIER.finditer(plain)]
-    for match in re.finditer(rf"(?<![A-Za-z0-9-])[#第]?({NUMBER})", plain):
+    matches = list(re.finditer(rf"(?<![A-Za-z0-9-])[#第]?({NUMBER})", plain))
+    if names_unit(schema) and not known_by:  # 301，2小时: what is counted as the parameter says comes first
+        matches.sort(key=lambda match: _UNIT.match(plain, match.end()) is None)
+    for match in matches:
         value = parse_number(match[1])
         if value is None or overlaps(match.span(1), taken) or overlaps(match.span(1), identifiers):
             continue
@@ -192,6 +194,27 @@ def _number(
             continue
         return value, (match.start(), unit.end() if unit else match.end())
     return None
+
+
+def is_mere_number(plain: str, name: str, schema: Mapping[str, Any], span: tuple[int, int] | None) -> bool:
+    """Whether what was read at ``span`` is a number without anything that says what it counts, for a parameter that counts."""
+    if schema.get("type") not in ("integer", "number") or span is None or _by_number(name, schema):
+        return False
+    return re.fullmatch(NUMBER, plain[slice(*span)]) is not None
+
+
+def names_unit(schema: Mapping[str, Any]) -> bool:
+    """Whether a parameter says what it counts: 小时数."""
+    return _UNIT.search(_called(schema)) is not None
+
+
+def _by_number(name: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a parameter is a thing's own number: 编号."""
+    return name in ("number", "no", "id") or "编号" in _called(schema)
+
+
+def _called(schema: Mapping[str, Any]) -> str:
+    return f"{schema.get('title', '')} {schema.get('description', '')}"
 
 
 def _other_unit(unit: re.Match[str] | None, called: str) -> bool:

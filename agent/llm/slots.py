@@ -14,8 +14,10 @@ from agent.llm.slot_text import CONTENT_NAMES, Sentence, called, free_names, rea
 from agent.llm.slot_values import (
     Filled,
     is_machine,
+    is_mere_number,
     machine_in,
     meant_for,
+    names_unit,
     read_choice,
     read_enum,
     read_time,
@@ -33,19 +35,42 @@ _NO = re.compile(r"^(?:不|否|别|无需|关|false|no)")
 
 
 def fill(text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Every parameter the sentence tells, on top of what is ``known``. Nothing is guessed: what is not there stays out."""
+    """Every parameter the sentence tells, on top of what is ``known``. Nothing is guessed: what is not there stays out. A mere
+    number is a word that is needed (会议室 301) before it is a count."""
+    values, counts = _fill(text, offer, now, known, frozenset())
+    if not counts or not _words_wanting(offer, values):
+        return values
+    named, _ = _fill(text, offer, now, known, counts)
+    if not _words_wanting(offer, named):
+        return named
+    doubtful = [name for name in counts if names_unit(property_of(offer, name))]  # 会议室 8: eight hours, or the room
+    return {name: value for name, value in values.items() if name not in doubtful}
+
+
+def _words_wanting(offer: ToolOffer, values: Mapping[str, Any]) -> list[str]:
+    required = offer.parameters.get("required", ())
+    return [name for name in free_names(properties_of(offer)) if name in required and name not in values]
+
+
+def _fill(
+    text: str, offer: ToolOffer, now: datetime, known: Mapping[str, Any] | None, left_out: frozenset[str]
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """What the sentence tells but for the parameters ``left_out``, and which of them came from a mere number."""
     plain = _folded(text)
-    properties = properties_of(offer)
-    filled = Filled(dict(known or {}))
+    properties = {name: schema for name, schema in properties_of(offer).items() if name not in left_out}
+    filled, counts = Filled(dict(known or {})), set()
     for name, schema in properties.items():
         if name not in filled.values and "enum" in schema:
             take(filled, name, read_enum(plain, name, schema))
     _read_times(plain, properties, offer.parameters.get("required", ()), now, filled)
     for name, schema in properties.items():
         if name not in filled.values and "enum" not in schema and not is_time(name, schema):
-            take(filled, name, read_typed(plain, name, schema, filled.spans))
+            found = read_typed(plain, name, schema, filled.spans)
+            take(filled, name, found)
+            if found is not None and is_mere_number(plain, name, schema, found[1]):
+                counts.add(name)
     read_texts(Sentence(plain, text), offer, properties, filled)
-    return filled.values
+    return filled.values, frozenset(counts)
 
 
 def _read_times(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent import texts
 from agent.llm.base import ToolOffer
+from agent.llm.slots import fill
 from memory.segment import Segmenter
-from tests.unit.agent.test_offline import EXAMPLE, OFFERS, Talk, called
+from tests.unit.agent.test_offline import EXAMPLE, NOW, OFFERS, Talk, called
 
 
 async def test_unsure_shows_everyday_things_first_and_says_that_there_are_more(segmenter: Segmenter) -> None:
@@ -36,6 +39,31 @@ async def test_a_tool_that_says_little_is_asked_for_in_words(segmenter: Segmente
     assert "the room's name" in (await talk.say("预订会议室")).text
     assert called(await talk.say("大厅")) == ("book_room", {"room": "大厅"})
     assert called(await talk.say("预订会议室 A101，2小时")) == ("book_room", {"room": "A101", "hours": 2})
+
+
+@pytest.mark.parametrize(
+    ("said", "room", "hours"),
+    [
+        ("预订会议室 301", "301", None),
+        ("预订会议室：301", "301", None),
+        ("预订会议室 301，2小时", "301", 2),
+        ("预订会议室301 两小时", "301", 2),
+        ("预订会议室，2小时，301", "301", 2),
+        ("预订会议室 A1 2", "A1", 2),
+        ("预订会议室 2小时", None, 2),
+        ("预订会议室 8", None, None),
+    ],
+)
+def test_a_mere_number_is_a_needed_word_before_it_is_a_count(said: str, room: str | None, hours: int | None) -> None:
+    """What counts hours says so; a number alone is the room, and where that is not plain it is asked."""
+    properties = {
+        "room": {"type": "string", "description": "会议室"},
+        "hours": {"type": "integer", "default": 1, "description": "小时数"},
+    }
+    parameters = {"type": "object", "properties": properties, "required": ["room"]}
+    offer = ToolOffer("book_room", "Book a room.", parameters, title="预订会议室", writes=True)
+    filled = fill(said, offer, NOW)
+    assert (filled.get("room"), filled.get("hours")) == (room, hours)
 
 
 async def test_a_question_is_not_answered_by_a_greeting_or_after_long(segmenter: Segmenter) -> None:
