@@ -98,9 +98,11 @@ async def _try(settings: Settings, tenant: Tenant, account: str, args: argparse.
             print(outcome.summary)
             return 0 if outcome.status == "ok" else 1
         print(outcome.prompt.text)
-        agreed = args.yes or await asyncio.to_thread(_ask)
-        text = await tools.executor.decide_here(outcome.prompt.action_id, args.user, agreed=agreed)
-        print(text)
+        agreed = False
+        try:
+            agreed = args.yes or await asyncio.to_thread(_ask)
+        finally:  # who leaves with Ctrl-C has not agreed: nothing is left waiting
+            print(await tools.executor.decide_here(outcome.prompt.action_id, args.user, agreed=agreed))
         return 0 if agreed and (await tools.executor.status(outcome.prompt.action_id)) == "succeeded" else 1
     finally:
         await session.close()

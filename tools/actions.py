@@ -23,7 +23,7 @@ from tools import left_behind, texts
 from tools.action_rows import Action, Claimed, End, abandoned, give_back, ttl_of, withdrawn
 from tools.base import AskPerson, Tool, ToolRefused
 from tools.context import Contexts, Place
-from tools.outcomes import Outcomes
+from tools.outcomes import DECIDED_HERE, Outcomes
 from tools.policy import may_use
 from tools.prompt import quoted_lines
 from tools.proposals import ACTIONS, digest_of, is_current
@@ -85,7 +85,7 @@ class Executor:
 
         def decide(connection: Connection) -> bool:
             now = self._clock.shared_ms(connection)
-            values: dict[str, Any] = {"decided_by": user_id, "decided_via": "cli", "decided_at_ms": now}
+            values: dict[str, Any] = {"decided_by": user_id, "decided_via": DECIDED_HERE, "decided_at_ms": now}
             if not agreed:
                 values["finished_at_ms"] = now
             mine = (ACTIONS.c.id == action_id) & (ACTIONS.c.requester_id.in_((user_id, user_id.lower()))) & is_current(now)
@@ -188,7 +188,7 @@ class Executor:
         log(_logger, "action.finished", action_id=row.id, tool=row.tool, status=end.status, ms=end.took_ms)
         return group
 
-    async def _stored(self, write: Callable[[Connection], str]) -> str:
+    async def _stored(self, write: Callable[[Connection], str | None]) -> str | None:
         """The effect has happened: a busy database is tried again while the lease lives, so that it is told."""
         for pause_s in _RETRIES_S:
             try:

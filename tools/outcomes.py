@@ -19,6 +19,8 @@ from tools.proposals import ACTIONS
 from tools.registry import Registry, storable, summarized
 
 _MESSAGE = table_of(Message)
+DECIDED_HERE = "cli"
+"""``decided_via`` of what somebody at a terminal decided (``yizhan tools try``)."""
 
 
 class Outcomes:
@@ -29,8 +31,9 @@ class Outcomes:
         self._clock = clock
         self._registry = registry
 
-    def store(self, connection: Connection, row: Action, fence: int, end: End, reserve_ms: int) -> str:
-        """End an action that is executed under ``fence`` and return the outbox group that tells it. Raises FenceLost."""
+    def store(self, connection: Connection, row: Action, fence: int, end: End, reserve_ms: int) -> str | None:
+        """End an action that is executed under ``fence`` and return the outbox group that tells it, if any (see ``tell``). Raises
+        FenceLost."""
         lease.check(connection, ACTIONS, (ACTIONS.c.id == row.id) & (ACTIONS.c.status == "executing"), fence)
         end = self._committed(connection, row, end)
         group = self.tell(connection, row, end.text, reserve_ms)
@@ -50,8 +53,9 @@ class Outcomes:
         self._audit(connection, row, end)
         return group
 
-    def tell(self, connection: Connection, row: Action, text: str, reserve_ms: int = 0) -> str:
-        """The outcome's one message, and the same as a note in the transcript (C31)."""
+    def tell(self, connection: Connection, row: Action, text: str, reserve_ms: int = 0) -> str | None:
+        """The outcome's one message, and the same as a note in the transcript (C31). Who decided on the command line reads it
+        there: no message."""
         connection.execute(
             insert(_MESSAGE).values(
                 tenant_id=row.tenant_id,
@@ -64,6 +68,8 @@ class Outcomes:
                 created_at_ms=self._clock.now_ms(),
             )
         )
+        if row.decided_via == DECIDED_HERE:
+            return None
         return self.outbox.put(
             connection,
             Draft(

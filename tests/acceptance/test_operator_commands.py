@@ -266,7 +266,7 @@ def test_push_with_the_readmes_curl(stage: Stage, key: str) -> None:
     before = stage.last(ZHANGSAN)
     for _ in range(2):
         sent = subprocess.run(
-            ["bash", "-c", line], env={**os.environ, "YIZHAN_KEY": key}, capture_output=True, text=True, timeout=30, check=False
+            ["bash", "-c", line], env={**os.environ, "PUSH_KEY": key}, capture_output=True, text=True, timeout=30, check=False
         )
         assert sent.returncode == 0, sent.stderr
         assert "error" not in json.loads(sent.stdout)

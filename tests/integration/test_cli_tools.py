@@ -65,6 +65,8 @@ def test_try(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "这项已经取消，没有执行" in capsys.readouterr().out
     assert main(["tools", "try", "todo_create", '{"title":"周报"}', "--yes", "--config", config]) == 0
     assert capsys.readouterr().out.endswith("已建待办 #1：周报\n")
+    assert main(["outbox", "list", "--config", config]) == 0
+    assert capsys.readouterr().out == "发件箱是空的\n"  # told here, and to nobody else
     assert main(["tools", "try", "todo_create", '{"titel":"周报"}', "--config", config]) == 1
     assert "是不是“title”？" in capsys.readouterr().out
     assert main(["tools", "try", "run_script", '{"preset":"hello"}', "--user", "lisi", "--config", config]) == 1

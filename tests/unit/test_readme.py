@@ -68,6 +68,11 @@ def test_actions_named_in_the_table_exist(capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
 
 
+def test_no_example_sets_what_the_commands_would_read_as_a_setting() -> None:
+    """YIZHAN_ begins the settings' variables: a shell variable of an example that began so would stop every command."""
+    assert [line for line in _shell_lines() if "YIZHAN_" in line] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """``yizhan COMMAND --help`` works and takes --config."""
