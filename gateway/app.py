@@ -16,6 +16,7 @@ from config.database import open_database
 from config.ids import new_id
 from config.logging import get_logger, log
 from config.schema import Listen, Settings
+from gateway.background import Background
 from gateway.embedded import redis_url_of
 from gateway.ports import port_error
 from gateway.queue import RedisBell
@@ -101,7 +102,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
     started = time.monotonic()
     services = await build(settings)
-    background = _Background(stop)
+    background = Background(stop)
     runners: list[web.AppRunner] = []
     try:
         metrics = Metrics()
@@ -160,7 +161,7 @@ async def _listen(app: web.Application, listen: Listen, name: str) -> web.AppRun
     return runner
 
 
-async def _wind_down(services: Services, runners: list[web.AppRunner], background: _Background) -> None:
+async def _wind_down(services: Services, runners: list[web.AppRunner], background: Background) -> None:
     """Refuse new connections, let answers go out, give back what does not finish; all within ``_CLOSE_S``."""
     for runner in runners:
         for site in list(runner.sites):
@@ -168,35 +169,6 @@ async def _wind_down(services: Services, runners: list[web.AppRunner], backgroun
     work = [services.runner.close(_GRACE_S), services.fast.close(_GRACE_S), *(runner.cleanup() for runner in runners)]
     try:
         async with asyncio.timeout(_CLOSE_S):
-            await asyncio.gather(*work, background.end(), return_exceptions=True)
+            await asyncio.gather(*work, background.end(_CLOSE_S - 0.5), return_exceptions=True)
     except TimeoutError:
         log(_logger, "serve.stop_cut", logging.WARNING)
-
-
-class _Background:
-    """Parts that run beside the sites. One that fails is started again after a second; it never takes the process down."""
-
-    def __init__(self, stop: asyncio.Event) -> None:
-        self._stop = stop
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self, part: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        """Run a part until the stop event."""
-        self._tasks.append(asyncio.create_task(self._keep(part)))
-
-    async def end(self) -> None:
-        """Wait for the parts, which saw the stop event."""
-        _, late = await asyncio.wait(self._tasks, timeout=_CLOSE_S - 0.5) if self._tasks else (set(), set())
-        for task in late:
-            task.cancel()
-
-    async def _keep(self, part: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        name = getattr(part, "__qualname__", "part")
-        while not self._stop.is_set():
-            try:
-                await part(self._stop)
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:  # noqa: BLE001 -- the boundary of a background part
-                log(_logger, "part.failed", logging.ERROR, part=name, error=error)
-                await asyncio.sleep(1.0)

@@ -209,7 +209,7 @@ class _Progress:
         """What a child that keeps ending says to people; its log's other lines are events."""
         for child in self._supervisor.children:
             if child.quick_exits > 0:
-                lines = [line for line in _log_end(self._plan.settings.data_dir, child.name) if not line.startswith("{")]
+                lines = [line for line in _log_end(self._plan.settings.data_dir, child.name) if line.strip() and line[0] != "{"]
                 return f"{child.name}：{lines[-1]}" if lines else None
         return None
 

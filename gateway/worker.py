@@ -268,6 +268,7 @@ async def run_worker(services: Services, stop: asyncio.Event) -> None:
 async def work(settings: Settings, stop: asyncio.Event) -> None:
     """The worker process: build, work until ``stop``, close."""
     from gateway.app import build, close
+    from gateway.background import Background
     from gateway.parts import open_alerts
     from gateway.retention import RetentionPass
     from gateway.worker_counts import WorkerCounts
@@ -275,12 +276,13 @@ async def work(settings: Settings, stop: asyncio.Event) -> None:
     services = await build(settings)
     open_alerts(services)
     counts = WorkerCounts(services.bell.redis)
-    parts = (services.capabilities.run, RetentionPass(services).run, counts.run)
+    background = Background(stop)
     try:
         await services.capabilities.refresh()
-        beside = {asyncio.create_task(part(stop)) for part in parts}
+        for part in (services.capabilities.run, RetentionPass(services).run, counts.run):
+            background.start(part)
         await run_worker(services, stop)
-        await asyncio.wait({*beside, asyncio.create_task(counts.flush())}, timeout=1.0)
+        await asyncio.gather(background.end(1.0), counts.flush())
     finally:
         await close(services)
 
