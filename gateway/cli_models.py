@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from config.schema import ModelRoute, Settings
-
-_NONE = "没有配置模型：用离线规则模型（只会固定的几件事）。"
+from gateway import model_texts as texts
 
 
 def register(subparsers: Any) -> None:
@@ -39,10 +38,11 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps(rows, ensure_ascii=False))
         return 0
     if not rows:
-        print(_NONE)
+        print(texts.NONE)
     for row in rows:
-        where = "本地" if row["local"] else f"外部（已允许的租户：{'、'.join(row['tenants']) or '无'}）"
-        print(f"{row['name']}  {row['model']}  {row['base_url']}  {where}  用途：{'、'.join(row['purposes'])}")
+        allowed = texts.EXTERNAL_FOR.format(tenants="、".join(row["tenants"]) or texts.NOBODY)
+        where = texts.LOCAL if row["local"] else allowed
+        print(texts.LISTED.format(**{**row, "where": where, "purposes": "、".join(row["purposes"])}))
     return 0
 
 
@@ -53,18 +53,18 @@ def run_check(args: argparse.Namespace) -> int:
 
     settings = settings_from(args)
     if not args.timeout > 0:
-        print("--timeout 要大于 0")
+        print(texts.TIMEOUT)
         return 2
     unknown = set(args.names) - {route.name for route in settings.models}
     if unknown:
-        print(f"设置里没有线路 {'、'.join(sorted(unknown))}")
+        print(texts.UNKNOWN.format(names="、".join(sorted(unknown))))
         return 2
     routes = [route for route in settings.models if not args.names or route.name in args.names]
     checks = asyncio.run(_check_all(routes, Clock(), args.timeout))
     if args.json:
         print(json.dumps([check.as_dict() for check in checks], ensure_ascii=False))
     elif not checks:
-        print(_NONE)
+        print(texts.NONE)
     else:
         from gateway.model_report import lines
 
