@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from config.errors import SettingsError
 from config.logging import setup_logging
 from config.schema import Listen, Settings
 from config.settings import SIM_PORT, child_environment, load, write_demo_state
@@ -66,7 +67,7 @@ def run_up(args: argparse.Namespace, prestarted: Prestarted) -> int:
         children = _children(plan)
         embedded.private_folder(data_dir / "logs")
         _adopt(next(child for child in children if child.name == "serve"), plan, prestarted, args)
-        supervisor = Supervisor(data_dir, children, to_terminal=args.verbose)
+        supervisor = Supervisor(data_dir, children, to_terminal=args.verbose, may_mend=_Edited(plan))
         print(up_texts.STARTING.format(data_dir=data_dir, logs=data_dir / "logs"), flush=True)
         code = supervisor.run(_Progress(plan, supervisor, started).look)
         _tell_why(supervisor, data_dir)
@@ -176,6 +177,36 @@ def _write_private(path: Path, content: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(content)
+
+
+class _Edited:
+    """Whether the settings, which were good when everything started, are being edited: what runs must not end for that.
+
+    A child that ends now may have read the file before it was saved again, so each change of the file is worth one start."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._told = ""
+        self._seen = self._stamp()
+
+    def __call__(self) -> bool:
+        before, self._seen = self._seen, self._stamp()
+        try:
+            load(self._plan.file, child_environment(self._plan.environ), demo=self._plan.demo, recall_demo=False)
+        except SettingsError as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                print(up_texts.SETTINGS_WAIT.format(error=error), file=sys.stderr, flush=True)
+            return True
+        self._told = ""
+        return self._seen != before
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            found = None if self._plan.file is None else self._plan.file.stat()
+        except OSError:
+            return None
+        return None if found is None else (found.st_mtime_ns, found.st_size)
 
 
 # readiness --------------------------------------------------------------------------------------------------------------

@@ -63,7 +63,15 @@ class Child:
 class Supervisor:
     """Runs children in one data folder, which it locks. Single-threaded; ``run`` blocks until a signal or ``stop()``."""
 
-    def __init__(self, data_dir: Path, children: Sequence[Child], *, to_terminal: bool = False) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        children: Sequence[Child],
+        *,
+        to_terminal: bool = False,
+        may_mend: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``may_mend`` is asked when a child cannot run: True where somebody may be about to change that."""
         self._run = data_dir / "run"
         self._logs = data_dir / "logs"
         self.children = list(children)
@@ -71,6 +79,7 @@ class Supervisor:
         self.gave_up: str | None = None
         """The child that said it cannot run."""
         self._to_terminal = to_terminal
+        self._may_mend = may_mend
         self._stopping = False
         self._rotate_at = 0.0
         self._wake_read, self._wake_write = os.pipe()
@@ -161,7 +170,7 @@ class Supervisor:
     def _died(self, child: Child, code: int, now: float) -> None:
         child.process = None
         lived_s = now - child.started_at
-        if code == FATAL_EXIT:
+        if code == FATAL_EXIT and not self._may_mend():
             log(_logger, "child.gave_up", 40, child=child.name, code=code)
             self.gave_up = child.name
             self.stop(1)

@@ -25,6 +25,7 @@ PORT_BUSY = "{name}.port：端口 {port} 已被别的程序占用；换一个：
 PORT_REFUSED = "{name}：不能监听 {host}:{port}（{reason}）"
 STOPPED = "已停止。"
 GAVE_UP = "{name} 无法启动："
+SETTINGS_WAIT = "设置文件现在不能用，已在运行的进程照常工作；改好后，停下的进程会自己起来。\n{error}"
 MIGRATED = "数据库已升级到 {head}（之前：{before}）"
 NEWER = "数据库比程序新：它在版本 {found}，这个程序最多认识 {head}。请装上写它的那个版本，或恢复升级之前的备份"
 BROKEN = (

@@ -221,6 +221,37 @@ def test_a_child_that_cannot_run_ends_everything(tmp_path: Path) -> None:
     assert "设置有误" in (tmp_path / "logs" / "serve.log").read_text("utf-8")
 
 
+def test_settings_that_are_being_edited_end_nothing(tmp_path: Path) -> None:
+    """A file saved half while a child happens to be restarted: the others run on, and it comes back with the whole file."""
+    (tmp_path / "run").mkdir()
+    settings = tmp_path / "good"
+    script = f"import pathlib, time; pathlib.Path({str(settings)!r}).exists() or exit(2); time.sleep(600)"
+    asked: list[bool] = []
+
+    def may_mend() -> bool:
+        asked.append(True)
+        if len(asked) == 2:
+            settings.touch()
+        return True
+
+    other = Child("worker", [sys.executable, "-c", "import time; time.sleep(600)"])
+    supervisor = Supervisor(tmp_path, [Child("serve", [sys.executable, "-c", script]), other], may_mend=may_mend)
+    lived: list[int] = []
+
+    def look() -> bool:
+        pid = read_pid(tmp_path / "run" / "worker.pid")
+        lived.extend([pid] if pid is not None else [])
+        serve = supervisor.children[0]
+        if settings.exists() and serve.process is not None and time.monotonic() - serve.started_at > 0.5:
+            supervisor.stop()
+        return False
+
+    assert supervisor.run(look) == 0
+    assert supervisor.gave_up is None
+    assert len(asked) == 2
+    assert len(set(lived)) == 1
+
+
 def test_a_disk_that_takes_nothing_does_not_end_the_supervisor(tmp_path: Path) -> None:
     """A full disk takes neither pid file nor log file. The child runs all the same, and is noted once there is room."""
     for blocked in ("run/serve.pid.new", "logs/serve.log"):  # a folder in its place refuses a file even to root
