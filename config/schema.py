@@ -18,7 +18,7 @@ Purpose = Literal["chat", "hard", "summary", "transcribe"]
 class Section(BaseModel):
     """Base of all sections: unknown keys refused, frozen, defaults validated."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, str_strip_whitespace=True, allow_inf_nan=False)
 
 
 class Listen(Section):
@@ -197,7 +197,7 @@ class HttpTool(Section):
     idempotency_header: str | None = None
     triggers: tuple[str, ...] = ()
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _careful(self) -> HttpTool:

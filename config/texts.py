@@ -49,6 +49,7 @@ KINDS = {
     "dict_type": "要是键和值",
     "model_type": "要是键和值",
     "model_attributes_type": "要是键和值",
+    "finite_number": "要是有限的数",
     "greater_than": "要大于 {gt}",
     "greater_than_equal": "至少是 {ge}",
     "less_than": "要小于 {lt}",

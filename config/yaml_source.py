@@ -45,8 +45,9 @@ class _Loader(yaml.SafeLoader):
 def parse_yaml(text: str, name: str, environ: Mapping[str, str]) -> Source:
     """Parse YAML text called ``name`` in messages; ``${ENV}`` inside scalars is replaced. Never raises for the content."""
     source = Source()
-    loader = _Loader(text)
+    loader: _Loader | None = None
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return source
@@ -54,13 +55,21 @@ def parse_yaml(text: str, name: str, environ: Mapping[str, str]) -> Source:
             source.problems.append(texts.NO_MAPPING.format(where=f"{name}:1"))
             return source
         source.data = _Reader(loader, name, environ, source).mapping(node, ())
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:  # too deep, or an alias inside what it stands for
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark is not None else name
-        source.problems.append(texts.NOT_YAML.format(where=where, reason=getattr(error, "problem", None) or type(error).__name__))
+        source.problems.append(texts.NOT_YAML.format(where=where, reason=_reason(error)))
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     return source
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, of the file's content no more than one character's number."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"#x{ord(error.character) if isinstance(error.character, str) else error.character:04x}: {error.reason}"
+    return str(getattr(error, "problem", None) or type(error).__name__)
 
 
 class _Reader:

@@ -117,6 +117,11 @@ def test_lists_from_the_environment(tmp_path: Path) -> None:
         ("http: {port: 99999}\n", "http.port：最多是 65535（yizhan.yaml:1）"),
         ("- a\n", "yizhan.yaml:1：最外层要是键和值"),
         ("a: [1\n", "不是有效的 YAML"),
+        ("a: \x00\n", "yizhan.yaml：不是有效的 YAML：#x0000: special characters are not allowed"),
+        ("a: &a [*a]\n", "不是有效的 YAML"),
+        ("a: " + "[" * 3000, "不是有效的 YAML"),
+        ("limits: {confirm_minutes: .inf}\n", "limits.confirm_minutes：要是有限的数（yizhan.yaml:1）"),
+        ("limits: {turn_s: .nan}\n", "limits.turn_s：要是有限的数（yizhan.yaml:1）"),
         (account_yaml(secret="-"), "账号 wecom-main：secret：缺少这一项（yizhan.yaml:4）"),
         (account_yaml(agent_id="abc"), "账号 wecom-main：agent_id：要是应用的 AgentId"),
         (
