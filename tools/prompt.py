@@ -78,7 +78,8 @@ def render_prompt(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, 
 
 def summarize(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str]) -> str:
     """One short line that names the action in lists and footers."""
-    values = {key: _bare(shown[key]) if key in shown else _plain(value) for key, value in arguments.items()}
+    ordered = _in_order(tool, arguments)
+    values = {key: _bare(shown[key]) if key in shown else _plain(value) for key, value in ordered}
     title = tool.title or tool.name
     line = ""
     if tool.confirm_template:
@@ -151,8 +152,8 @@ def _hides(char: str) -> bool:
 
 
 def _argument_lines(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str, str]) -> list[str]:
-    lines, declared = [], list(tool.parameters.get("properties", ()))
-    for key, value in sorted(arguments.items(), key=lambda item: _place(declared, item[0])):
+    lines, declared = [], tool.parameters.get("properties", ())
+    for key, value in _in_order(tool, arguments):
         known = tool.labels.get(key) or (key if key in declared else None)
         label = quoted(str(key), _NAME_CHARS) if known is None else visible(known)  # a name the model made up is its words
         text = _written_out(shown[key]) if key in shown else _value(value)
@@ -160,9 +161,10 @@ def _argument_lines(tool: Tool, arguments: Mapping[str, Any], shown: Mapping[str
     return lines
 
 
-def _place(declared: list[str], key: str) -> int:
+def _in_order(tool: Tool, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Arguments read in the order the tool declares them, whatever order the model wrote."""
-    return declared.index(key) if key in declared else len(declared)
+    declared = list(tool.parameters.get("properties", ()))
+    return sorted(arguments.items(), key=lambda item: declared.index(item[0]) if item[0] in declared else len(declared))
 
 
 def _bare(shown: str) -> str:

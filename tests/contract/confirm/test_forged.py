@@ -295,3 +295,6 @@ async def test_n_17_what_the_tool_would_assume_is_shown_and_confirmed_too(world:
     await world.answer("确认")
     assert [arguments for _, arguments in world.ran] == [{"host": "web-01", "count": 2}]
     assert "台数：3" in (await world.propose(host="web-02", count=3)).text
+    world.extra = [deploy_tool(world, parameters=parameters)]
+    world.tools = world.open()
+    assert (await world.propose(count=3, host="web-03")).summary == "部署：web-03"  # the first declared, not the first written

@@ -70,7 +70,7 @@ async def test_a_no_that_overtakes_a_change_stays_a_no(world: World) -> None:
     """改成3台 is still being worked on when 取消 comes: nothing waits afterwards."""
     prompt = await world.propose(count=2, host="web-01")
     changed = await world.tools.confirm.propose_again(world.actor(), "deploy", {"host": "web-01", "count": 3}, prompt.action_id)
-    assert await world.answer("取消 1") == "已取消，没有执行：部署：2"
+    assert await world.answer("取消 1") == "已取消，没有执行：部署：web-01"
     assert (await answered(world, changed))[0].startswith("#1 刚才已经有了决定")
     assert await world.states() == ["rejected", "withdrawn"]
 

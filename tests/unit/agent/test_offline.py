@@ -253,7 +253,7 @@ async def test_looking_at_todos_makes_none(segmenter: Segmenter, text: str) -> N
     assert called(await Talk(segmenter).say(text))[0] == "todo_list"
 
 
-@pytest.mark.parametrize("text", ["你是谁？", "你能做什么", "你是机器人吗"])
+@pytest.mark.parametrize("text", ["你是谁？", "你能做什么", "你是机器人吗", "介绍一下你自己", "做个自我介绍吧", "介绍下自己"])
 async def test_who_it_is(segmenter: Segmenter, text: str) -> None:
     """Asked who it is, it says so and what it can do, instead of not understanding."""
     talk = Talk(segmenter)
