@@ -211,8 +211,11 @@ class SlotThreads:
             worker.connection.connection_pool.disconnect()
 
     def forget(self) -> None:
-        """Take the slots off RQ's list of workers, as far as Redis is there."""
+        """Take the slots off RQ's list of workers, as far as Redis is there. Over a connection with a time limit: their own
+        wait for ever, also for a Redis that hangs."""
+        connection = open_blocking(self._url)
         for worker in list(self._workers.values()):
+            worker.connection = connection
             try:
                 worker.register_death()  # type: ignore[no-untyped-call]
             except Exception:  # noqa: BLE001 -- Redis may be gone already; the entry expires

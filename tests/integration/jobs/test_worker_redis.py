@@ -1,12 +1,15 @@
-"""A worker whose Redis is killed and comes back goes on working, without being started again."""
+"""A worker whose Redis is killed and comes back goes on working, without being started again; one that hangs keeps none."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import redis
 
 from agent.protocol import TurnResult
 from config.settings import demo_settings
@@ -60,3 +63,31 @@ async def test_a_worker_survives_redis(tmp_path: Path) -> None:
         await close(services)
         valkey.terminate()
         valkey.wait(10)
+
+
+async def test_a_redis_that_hangs_does_not_keep_a_worker(tmp_path: Path) -> None:
+    """Nobody answers and nobody hangs up: the worker ends all the same, within the ten seconds it has."""
+    data_dir = tmp_path / "d"
+    valkey = start_valkey(data_dir)
+    settings = demo_settings(data_dir, worker={"slots": 3, "turn_slots": 1})
+    await asyncio.to_thread(upgrade, settings.sqlalchemy_url)
+    services = await build(settings)
+    stop = asyncio.Event()
+    task = asyncio.create_task(worker.run_worker(services, stop))
+    try:
+        await until(services.bell.is_up)
+        await until(lambda: len(registered(data_dir)) == 3)
+        valkey.send_signal(signal.SIGSTOP)
+        stop.set()
+        await asyncio.wait_for(task, 9)
+    finally:
+        valkey.send_signal(signal.SIGCONT)
+        await close(services)
+        valkey.terminate()
+        valkey.wait(10)
+
+
+def registered(data_dir: Path) -> list[bytes]:
+    """The slots RQ knows of."""
+    with redis.Redis(unix_socket_path=str(embedded.socket_path(data_dir))) as client:
+        return list(client.smembers("rq:workers"))
