@@ -17,7 +17,8 @@ from memory.moments import Moment, find_moment
 from memory.numbers import parse_number
 
 _COUNT = re.compile(
-    r"(?P<number>[0-9零一二两三四五六七八九十百千万.]+)\s*(?:台|个|份|次|天|分钟|小时|人|条|项|%|元|gb|mb|行)?", re.IGNORECASE
+    r"(?P<number>[0-9零一二两三四五六七八九十百千万.]+)\s*(?:台|个人|个|份|次|天|分钟|小时|人|条|项|%|元|gb|mb|行)?",
+    re.IGNORECASE,
 )
 _QUOTES = '“”"「」『』'
 _TAIL = re.compile(r"(?:吧|呀|啊|哦|哈|啦|呢|就行|就好|谢谢|提醒我?)+$")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent import texts
+from agent.edits import edited_arguments
 from agent.llm.base import ToolOffer
 from agent.llm.slots import fill
 from memory.segment import Segmenter
@@ -64,6 +65,15 @@ def test_a_mere_number_is_a_needed_word_before_it_is_a_count(said: str, room: st
     offer = ToolOffer("book_room", "Book a room.", parameters, title="预订会议室", writes=True)
     filled = fill(said, offer, NOW)
     assert (filled.get("room"), filled.get("hours")) == (room, hours)
+
+
+@pytest.mark.parametrize("said", ["改成3个人", "改成三人", "人数改成3", "改成3个"])
+def test_a_change_counts_people_as_people_do(said: str) -> None:
+    """个人 is a measure word like any other."""
+    properties = {"day": {"type": "string"}, "people": {"type": "integer"}}
+    call = {"day": "周六", "people": 1}
+    changed = edited_arguments({"properties": properties}, call, said, NOW, {"day": "哪天", "people": "人数"})
+    assert changed == {"day": "周六", "people": 3}
 
 
 async def test_a_question_is_not_answered_by_a_greeting_or_after_long(segmenter: Segmenter) -> None:
