@@ -8,11 +8,11 @@ from typing import Literal
 
 from agent import texts
 from agent.folding import fold, simplified
-from agent.llm.abilities import everyday_first, example_sentences
 from agent.llm.base import ToolOffer
 from agent.long_calls import receipt
 from agent.people import is_operator
 from agent.protocol import Capability, Conversation, InboundMessage, JobRequest, Reply, TurnResult
+from agent.rule.abilities import everyday_first, example_sentences
 from agent.services import AgentServices
 from agent.undo import undo_text
 from memory.keys import person_key

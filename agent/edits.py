@@ -10,8 +10,8 @@ from typing import Any
 
 from agent.changes import read_change
 from agent.folding import OUTER, as_typed, fold, simplified
-from agent.llm.slot_schema import flat, is_time
-from agent.llm.slot_values import meant_for
+from agent.rule.slot_schema import flat, is_time
+from agent.rule.slot_values import meant_for
 from memory.dates import find_stretches
 from memory.moments import Moment, find_moment
 from memory.numbers import parse_number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent.llm.triggers import trigger_pattern
+from agent.rule.triggers import trigger_pattern
 from agent.services import AgentServices
 from memory.segment import segmenter_for
 

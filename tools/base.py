@@ -68,7 +68,7 @@ class OutcomeUnknown(YizhanError):
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """Triggers written as one text with 、 between them; what stands in a trigger is told in agent/llm/triggers.py."""
+    """Triggers written as one text with 、 between them; what stands in a trigger is told in agent/rule/triggers.py."""
     return tuple(text.split("、"))
 
 

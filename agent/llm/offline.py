@@ -15,16 +15,16 @@ from typing import Any
 from agent import texts
 from agent.edits import edited_arguments
 from agent.intents import read_decision
-from agent.llm.abilities import can_do, everyday_first, how_to
 from agent.llm.base import ChatMessage, ModelReply, ToolCall, ToolOffer
-from agent.llm.intent import COVERAGE, Intent, find_intent, score
-from agent.llm.orders import numbers_in, orders_in
-from agent.llm.slot_schema import choices, is_time, label, missing, properties_of, property_of
-from agent.llm.slot_text import CONTENT_NAMES, free_names, names_several, reminds_another
-from agent.llm.slot_values import several_times
-from agent.llm.slots import fill, fill_answer, is_only_time, nearer, options_of, too_long, unknown_machine
-from agent.llm.small_talk import asks_who, is_courtesy, small_talk
 from agent.protocol import Deadline, SubjectKind
+from agent.rule.abilities import can_do, everyday_first, how_to
+from agent.rule.intent import COVERAGE, Intent, find_intent, score
+from agent.rule.orders import numbers_in, orders_in
+from agent.rule.slot_schema import choices, is_time, label, missing, properties_of, property_of
+from agent.rule.slot_text import CONTENT_NAMES, free_names, names_several, reminds_another
+from agent.rule.slot_values import several_times
+from agent.rule.slots import fill, fill_answer, is_only_time, nearer, options_of, too_long, unknown_machine
+from agent.rule.small_talk import asks_who, is_courtesy, small_talk
 from config.ids import new_id
 from memory.moments import impossible_time, unknown_repeat, vague_time
 from memory.segment import Segmenter

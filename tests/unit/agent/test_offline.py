@@ -12,11 +12,11 @@ import pytest
 
 from agent import texts
 from agent.llm.base import ChatMessage, ModelReply, ToolOffer
-from agent.llm.intent import find_intent
 from agent.llm.offline import RuleModel
-from agent.llm.slot_schema import missing
-from agent.llm.slots import fill
 from agent.protocol import Deadline
+from agent.rule.intent import find_intent
+from agent.rule.slot_schema import missing
+from agent.rule.slots import fill
 from agent.toolbox import offer_of
 from config.clock import SHANGHAI
 from memory.segment import Segmenter

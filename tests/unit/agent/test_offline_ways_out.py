@@ -7,7 +7,7 @@ import pytest
 from agent import texts
 from agent.edits import edited_arguments
 from agent.llm.base import ToolOffer
-from agent.llm.slots import fill
+from agent.rule.slots import fill
 from memory.segment import Segmenter
 from tests.unit.agent.test_offline import EXAMPLE, NOW, OFFERS, Talk, called
 

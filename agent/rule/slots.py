@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from agent.llm.base import ToolOffer
-from agent.llm.slot_schema import choices, flat, is_time, properties_of, property_of
-from agent.llm.slot_text import CONTENT_NAMES, Sentence, called, free_names, read_texts, unquote, without_times
-from agent.llm.slot_values import (
+from agent.rule.slot_schema import choices, flat, is_time, properties_of, property_of
+from agent.rule.slot_text import CONTENT_NAMES, Sentence, called, free_names, read_texts, unquote, without_times
+from agent.rule.slot_values import (
     Filled,
     is_machine,
     is_mere_number,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from agent.llm.slot_schema import enum_words, is_time
+from agent.rule.slot_schema import enum_words, is_time
 from memory.dates import find_stretches
 from memory.moments import Moment, find_moment, find_repeat
 from memory.numbers import NUMBER, parse_number

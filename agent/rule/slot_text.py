@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.llm.base import ToolOffer
-from agent.llm.slot_schema import is_time, label, properties_of
-from agent.llm.slot_values import Filled, take
-from agent.llm.triggers import POLITE, find_trigger, search_trigger
+from agent.rule.slot_schema import is_time, label, properties_of
+from agent.rule.slot_values import Filled, take
+from agent.rule.triggers import POLITE, find_trigger, search_trigger
 
 _HEAD = re.compile(rf"^(?:{POLITE}(?:我?想|我要|来(?!访|电|宾|源|信|年|料|稿|历)|记得|记一下|[、:。]|\s))+|^{POLITE}")
 _LEFT_OVER = re.compile(

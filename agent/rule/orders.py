@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.llm.base import ToolOffer
-from agent.llm.intent import find_intent
-from agent.llm.slot_schema import properties_of
-from agent.llm.slot_text import CONTENT_NAMES
+from agent.rule.intent import find_intent
+from agent.rule.slot_schema import properties_of
+from agent.rule.slot_text import CONTENT_NAMES
 from memory.numbers import INTEGER, parse_number
 from memory.segment import Segmenter
 

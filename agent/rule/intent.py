@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agent.llm.base import ToolOffer
-from agent.llm.slot_schema import properties_of
-from agent.llm.slot_values import is_machine, machine_in
-from agent.llm.triggers import POLITE, find_trigger, weight
+from agent.rule.slot_schema import properties_of
+from agent.rule.slot_values import is_machine, machine_in
+from agent.rule.triggers import POLITE, find_trigger, weight
 from memory.segment import Segmenter
 
 _ASKING = frozenset(

@@ -1,0 +1,1 @@
+"""What the rule model understands: which tool a sentence means, its slots over several turns, small talk and orders."""
