@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from config.clock import SHANGHAI, Clock
 from config.columns import table_of
@@ -28,6 +28,14 @@ _LATE_MS = 60_000
 _SHOWN = 20
 _logger = get_logger(__name__)
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "title": "编号", "description": "提醒编号"}
+
+_WAITING = (
+    _REMINDER.c.tenant_id == bindparam("tenant"),
+    _REMINDER.c.owner_key == bindparam("owner"),
+    _REMINDER.c.status == "active",
+)
+_LIST = select(_REMINDER).where(*_WAITING).order_by(_REMINDER.c.next_due_ms).limit(_SHOWN)
+_COUNT = select(func.count()).select_from(_REMINDER).where(*_WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +114,13 @@ async def _create(context: ToolContext, arguments: Mapping[str, Any]) -> ToolRes
 
 
 async def _list(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
-    wanted = (*_own(context), _REMINDER.c.status == "active")
-    query = select(_REMINDER).where(*wanted).order_by(_REMINDER.c.next_due_ms).limit(_SHOWN)
-    total = select(func.count()).select_from(_REMINDER).where(*wanted)
-    rows, count = await context.database.read(lambda c: (c.execute(query).all(), int(c.execute(total).scalar_one())))
+    mine = {"tenant": context.tenant_id, "owner": context.owner_key}
+
+    def read(connection: Connection) -> tuple[Sequence[Any], int]:
+        found = connection.execute(_LIST, mine).all()
+        return found, len(found) if len(found) < _SHOWN else int(connection.execute(_COUNT, mine).scalar_one())
+
+    rows, count = await context.database.read(read)
     if not rows:
         return ToolResult(texts.REMINDER_NONE, values={"count": 0})
     lines = "\n".join(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select, update
 
 from config.clock import Clock
 from config.columns import table_of
@@ -24,6 +24,20 @@ from tools.times import iso, parse_moment, show, to_ms
 _TODO = table_of(Todo)
 _LINK_MS = 7 * 86_400_000
 _SHOWN = 20
+_MINE = (_TODO.c.tenant_id == bindparam("tenant"), _TODO.c.owner_key == bindparam("owner"))
+
+
+def _listing(wanted: ColumnElement[bool]) -> tuple[Select[Any], Select[Any]]:
+    """A person's newest to-dos, and how many there are."""
+    newest = select(_TODO).where(*_MINE, wanted).order_by(_TODO.c.number.desc()).limit(_SHOWN)
+    return newest, select(func.count()).select_from(_TODO).where(*_MINE, wanted)
+
+
+_LISTINGS = {
+    "open": _listing(_TODO.c.status == "open"),
+    "done": _listing(_TODO.c.status == "done"),
+    "all": _listing(_TODO.c.status != "deleted"),
+}
 _TITLE = {"type": "string", "minLength": 1, "maxLength": 200, "title": "标题", "description": "要做的事"}
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999, "title": "编号", "description": "待办编号"}
 
@@ -85,13 +99,12 @@ def _insert(connection: Connection, context: ToolContext, arguments: Mapping[str
 
 async def _list(context: ToolContext, arguments: Mapping[str, Any]) -> ToolResult:
     state = arguments.get("status", "open")
-    mine = (_TODO.c.tenant_id == context.tenant_id, _TODO.c.owner_key == context.owner_key)
-    wanted = (*mine, _TODO.c.status != "deleted" if state == "all" else _TODO.c.status == state)
-    query = select(_TODO).where(*wanted).order_by(_TODO.c.number.desc()).limit(_SHOWN)
+    newest, counted = _LISTINGS[state]
+    mine = {"tenant": context.tenant_id, "owner": context.owner_key}
 
-    def read(connection: Connection) -> tuple[list[Any], int, dict[str, int]]:
-        found = list(connection.execute(query).all())
-        total = int(connection.execute(select(func.count()).select_from(_TODO).where(*wanted)).scalar_one())
+    def read(connection: Connection) -> tuple[Sequence[Any], int, dict[str, int]]:
+        found = connection.execute(newest, mine).all()
+        total = len(found) if len(found) < _SHOWN else int(connection.execute(counted, mine).scalar_one())
         return found, total, waiting_reminders(connection, [_remind_key(row.idempotency_key) for row in found])
 
     rows, count, reminders = await context.database.read(read)
