@@ -13,7 +13,7 @@ from agent.toolbox import offer_of
 from config.demo import demo_tenant
 from memory.segment import Segmenter
 from tests.fakes.assistant import settings_for
-from tests.unit.agent.test_offline import Talk
+from tests.unit.agent.test_offline import TOOLS, Talk
 from tools.assembly import builtin_tools, tenant_tools
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "fixtures/rule_model_zh.json").read_text("utf-8"))
@@ -25,21 +25,7 @@ MORE: dict[str, list[dict[str, Any]]] = {
         {"id": "nginx", "description": "网关访问日志", "path": "/nonexistent/nginx.log"},
         {"id": "app", "description": "应用日志", "path": "/nonexistent/app.log"},
     ],
-    "http": [
-        {
-            "name": "work_order_status",
-            "description": "查工单状态",
-            "url": "http://127.0.0.1/{id}",
-            "parameters": {
-                "type": "object",
-                "properties": {"id": {"type": "string", "pattern": "^WO-[0-9]+$", "title": "工单号"}},
-                "required": ["id"],
-                "additionalProperties": False,
-            },
-            "summary_template": "{id}",
-            "triggers": ["工单"],
-        }
-    ],
+    "http": TOOLS["http"],
 }
 ROOM = {
     "type": "object",
